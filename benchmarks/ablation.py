@@ -18,7 +18,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -27,15 +26,11 @@ import numpy as np
 
 import dualclust as dc
 from dualclust.algos.offline import (
-    DEFAULT_OPTIONS,
-    SolverOptions,
     _reduced,
     _search,
     _smoothed_dual,
     _trust_region,
-    assignment,
 )
-from dualclust.algos.offline._candidates import next_region
 
 from .families import FAMILIES, Instance
 
@@ -45,11 +40,7 @@ class Switch(NamedTuple):
 
     module: Any
     name: str
-    off: Callable[..., Any]
-
-
-def _next_region(*given: Any, by_steps: bool = False, **options: Any) -> Any:
-    return next_region(*given, **options)
+    off: Any
 
 
 def _nothing(*_: Any, **__: Any) -> None:
@@ -59,31 +50,26 @@ def _nothing(*_: Any, **__: Any) -> None:
 SWITCHES: dict[str, Switch] = {
     "averaged": Switch(_trust_region, "averaged_region", _nothing),
     "distinct rows": Switch(_search, "region_of_distinct_rows", _nothing),
-    "few clusters": Switch(_search, "are_few", lambda *_: False),
-    "no prices": Switch(_search, "without_prices", _nothing),
-    "ties before a pass": Switch(_search, "expected_tied_share", lambda *_, **__: 0.0),
-    "held back": Switch(_reduced, "_held_back", lambda *_: False),
-    "radius by steps": Switch(assignment, "next_region", _next_region),
-    "repeated steps": Switch(assignment, "extrapolated", _nothing),
-    "near is near enough": Switch(_smoothed_dual, "EARLY_PROMISE", 0.0),  # type: ignore[arg-type]
+    "few clusters": Switch(_search, "is_small", lambda *_: False),
+    "no prices": Switch(_search, "labels_without_prices", _nothing),
+    "ties before a pass": Switch(_search, "MOSTLY", 1.0),
+    "held back": Switch(_reduced, "_is_held_back", lambda *_: False),
+    "repeated steps": Switch(_search, "extrapolated", _nothing),
+    "near is near enough": Switch(_smoothed_dual, "EARLY_PROMISE", 0.0),
+    "windows": Switch(_reduced, "MAX_WINDOWS", 0),
+    "moving region": Switch(_trust_region, "OFTEN_TRUNCATED", 1.0),
 }
 """Mechanisms that are functions or numbers of a module, by name."""
 
-OPTIONS: dict[str, dict[str, Any]] = {
-    "windows": {"max_windows": 0},
-    "moving region": {"max_moves": 0, "truncated_often": 1.0},
-}
-"""Mechanisms that options turn off."""
-
 
 @contextmanager
-def without(name: str) -> Iterator[SolverOptions]:
+def without(name: str) -> Iterator[None]:
     """Turn one mechanism off inside the block; "all" leaves them as they are."""
     with ExitStack() as stack:
         if name in SWITCHES:
             module, attribute, off = SWITCHES[name]
             stack.enter_context(patch.object(module, attribute, off))
-        yield replace(DEFAULT_OPTIONS, **OPTIONS.get(name, {}))
+        yield
 
 
 @contextmanager
@@ -112,7 +98,7 @@ def counted() -> Iterator[Counter[str]]:
         work["paths"] += found[3]
 
     wrapped = (
-        (assignment, "collect_candidates", rows),
+        (_search, "collect_candidates", rows),
         (_trust_region, "collect_candidates", rows),
         (_smoothed_dual, "soft_counts", entries),
         (_smoothed_dual, "curvature_product", products),
@@ -135,11 +121,9 @@ class Run(NamedTuple):
 
 def solve(made: Instance, tol: float, name: str) -> Run:
     """Solve one instance without one mechanism."""
-    with without(name) as options, counted() as work:
+    with without(name), counted() as work:
         begin = time.process_time()
-        found = dc.assign_offline(
-            made.scores, made.bounds, prices=made.prices, tol=tol, options=options
-        )
+        found = dc.assign_offline(made.scores, made.bounds, prices=made.prices, tol=tol)
         seconds = time.process_time() - begin
     return Run(seconds, work, found.gap)
 
@@ -160,7 +144,7 @@ def table(options: argparse.Namespace) -> Iterator[str]:
     """Yield the lines of the table as Markdown: one for each family, tolerance and mechanism."""
     yield "| family | tol | without | x argmax | time | passes | entries | products | paths | gap |"
     yield "|---|---|---|---|---|---|---|---|---|---|"
-    names = ["all", *(options.only or [*SWITCHES, *OPTIONS])]
+    names = ["all", *(options.only or SWITCHES)]
     for family in options.families or FAMILIES:
         made = FAMILIES[family](options.rows, options.clusters, options.seed)
         unit = argmax_seconds(made)
@@ -200,7 +184,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--tol", type=float, nargs="+", default=[1e-3, 0.0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, help="of the instances (default: drawn, and printed)")
-    parser.add_argument("--only", nargs="+", choices=[*SWITCHES, *OPTIONS], metavar="MECHANISM")
+    parser.add_argument("--only", nargs="+", choices=list(SWITCHES), metavar="MECHANISM")
     parser.add_argument("--families", nargs="+", choices=list(FAMILIES), metavar="FAMILY")
     parser.add_argument("--threads", type=int, default=1)
     return parser

@@ -237,7 +237,7 @@ def solve(instance: Instance) -> Work:
         seconds,
         found.gap,
         sum(count[where] for where in OVER_SCORES),
-        count["_smoothed_dual._evaluate"],
+        count["_smoothed_dual.evaluate"],
         count["paths"],
         count["moved"],
     )

@@ -139,5 +139,5 @@ SAMPLED = [*(row for row in LIBRARIES if row.flags), *SECOND, *IMMUTABLE]
 # And for the smallest part of the standard: its functions are those of "strict", which runs.
 NOT_MINIMAL = {
     "tests/property/": ("slow", "each property runs on the whole of the standard"),
-    "tests/unit/offline/test_online_passes": ("slow", "seconds each: many small operations"),
+    "tests/unit/offline/test_online_labels": ("slow", "seconds each: many small operations"),
 }

@@ -13,20 +13,19 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from dualclust.algos.offline import _candidates, _online_passes, _reduced, _smoothed_dual
+from dualclust.algos.offline import _candidates, _reduced, _smoothed_dual
 from dualclust.algos.scores.sources import ScoreSource
 
 BEGINS = (
     (_candidates, "row_blocks"),
     (ScoreSource, "map_blocks"),
-    (_online_passes, "_shared_pass"),
     (_reduced, "soft_counts"),
-    (_smoothed_dual, "_evaluate"),
+    (_smoothed_dual, "evaluate"),
     (_smoothed_dual, "curvature"),
     (_smoothed_dual, "curvature_product"),
 )
 
-OVER_SCORES = "_candidates.row_blocks", "ScoreSource.map_blocks", "_online_passes._shared_pass"
+OVER_SCORES = "_candidates.row_blocks", "ScoreSource.map_blocks"
 """Where passes over the scores, or over samples of them, begin."""
 
 

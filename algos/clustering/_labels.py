@@ -33,7 +33,7 @@ from ..bounds.sizes import SizeBounds
 from ..core.reads import read
 from ..core.segments import segment_sum
 from ..core.types import Array
-from ..offline import DEFAULT_OPTIONS, SolverOptions, may_be_free
+from ..offline import DEFAULT_OPTIONS, SolverOptions, bounds_may_be_inactive
 from ..offline.assignment import OfflineAssignment, assign_source
 from ..scores.blocks import block_rows
 from ..scores.deadline import Deadline, is_over
@@ -143,7 +143,7 @@ class Labeler(NamedTuple):
             source,
             self.bounds,
             prices=prices,
-            reach=reach,
+            price_radius=reach,
             tol=gap,
             time_limit=self.deadline,
             options=options,
@@ -157,7 +157,7 @@ class Labeler(NamedTuple):
 
     def _free_labels(self, source: ScoreSource, centers: Array) -> OfflineAssignment | None:
         """Return the best clusters if bounds do not bind: then they are optimal, at prices of 0."""
-        if not may_be_free(source, self.bounds):  # mostly, a pass is not worth it
+        if not bounds_may_be_inactive(source, self.bounds):  # mostly, a pass is not worth it
             return None
         labels, value, size = nearest_labels(self.frame, self.frame.inside(centers))
         xp, counts = compat.array_namespace(labels), self._counts(labels)

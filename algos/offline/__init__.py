@@ -2,11 +2,12 @@
 
 `assign_offline` learns prices on samples, keeps the clusters that can still be best (candidates),
 and solves on these; `assign_exact` adds augmenting paths until the optimum is proven. Both read the
-scores from a source, a block at a time. `SolverOptions` holds every number that steers them.
+scores from a source, a block at a time. `SolverOptions` holds what a
+user may want to change of the memory and time that they take.
 """
 
 from ._options import DEFAULT_OPTIONS, SolverOptions
-from ._ties import may_be_free
+from ._special_cases import bounds_may_be_inactive
 from .assignment import OfflineAssignment, assign_exact, assign_offline, assign_source
 
 __all__ = [
@@ -16,5 +17,5 @@ __all__ = [
     "assign_exact",
     "assign_offline",
     "assign_source",
-    "may_be_free",
+    "bounds_may_be_inactive",
 ]

@@ -1,6 +1,6 @@
 r"""Which clusters can be best for a sample, for all prices of a trust region at once.
 
-Problem: the solvers look again and again for ``argmax_k s_ik + pi_k``, while the prices pi move
+Problem: the solvers compute again and again ``argmax_k s_ik + pi_k``, while the prices pi move
 little. For prices in a trust region ``low <= pi <= high``, cluster k can be best for sample i only
 if
 
@@ -46,17 +46,17 @@ from ..scores.statistics import check_range, median
 from ._free_rows import (
     OUT_OF_RANGE,
     SLACK,
-    Lists,
     Part,
     agree,
     free_rows,
     join,
     what_is_wrong,
 )
-from ._options import DEFAULT_OPTIONS, SolverOptions
-from ._smoothed_dual import Problem
+from ._options import SolverOptions
+from ._smoothed_dual import SmoothedDual
 
 __all__ = [
+    "GROWTH",
     "Candidates",
     "TooManyCandidatesError",
     "TrustRegion",
@@ -67,8 +67,12 @@ __all__ = [
     "select_candidates",
 ]
 
-AT_EDGE = 1.0 - 1e-9
-"""Share of the radius from which on a price counts as at the edge, against rounding."""
+CLAMPED = 1.0 - 1e-9
+"""Share of the radius from which on a price counts as clamped, against rounding."""
+
+GROWTH, SHRINKAGE = 2.0, 0.25
+"""Of the radius of a price that the region clamped, and of others. Growth by 2 to 8 differs little;
+without shrinkage warm starts take 1.7 times as long (benchmarks/results/ablation.md)."""
 
 LARGEST_RADIUS = 2.0**300
 """Radius from which on a region does not grow: scores are below 2^200."""
@@ -77,7 +81,8 @@ JOINED_BLOCKS = 256
 """Blocks that are joined at a time while a pass goes on; see `join`."""
 
 DEVICE_ROWS = 2**21
-"""Rows whose free ones are kept at a time away from the host, where each time is two reads."""
+"""Rows that are taken at a time away from the host, where each time is a read or two: 128 MiB for
+eight candidates."""
 
 
 class TooManyCandidatesError(Exception):
@@ -90,35 +95,30 @@ class TrustRegion(NamedTuple):
     center: Array
     radius: Array
 
+    @property
+    def box(self) -> tuple[Array, Array]:
+        """Its lower and its upper bound."""
+        return self.center - self.radius, self.center + self.radius
 
-def next_region(
-    region: TrustRegion,
-    prices: Array,
-    *,
-    is_moving: bool = False,
-    by_steps: bool = False,
-    options: SolverOptions = DEFAULT_OPTIONS,
-) -> TrustRegion:
-    """Center the region on better prices: larger where they left the last one, smaller elsewhere.
 
-    A region that `is_moving` over several passes grows slowly, so that rows keep few candidates,
-    and shrinks only once no price stands at its edge: prices that move pull others along. Where
-    clusters compete for the same rows, none of them moves farther in a pass than the others may.
-    So `by_steps` no radius is less than the last step, times what a region grows by.
+def next_region(region: TrustRegion, prices: Array, *, is_moving: bool = False) -> TrustRegion:
+    """Center the region on better prices: larger where it clamped them, smaller elsewhere.
+
+    A region that `is_moving` over several passes shrinks only once it clamps no price: unconverged
+    prices move their neighbors. Where clusters compete for the same rows, none of them moves
+    farther in a pass than the others may. So no radius of it is less than the last step, times
+    what a region grows by.
     """
     xp = compat.array_namespace(prices)
     moved = xp.abs(prices - region.center)
-    outside = moved >= region.radius * AT_EDGE
+    clamped = moved >= region.radius * CLAMPED
     # Passes that go on growing a region must not overflow.
     moved, known = (xp.clip(v, max=LARGEST_RADIUS) for v in (moved, region.radius))
-    growth, rest = options.region_growth, options.region_shrinkage * region.radius
-    if is_moving:
-        growth = options.moving_growth
-        if bool(xp.any(outside)):
-            rest = xp.clip(region.radius, max=median(region.radius))  # those that have arrived
-            if by_steps:
-                rest = xp.maximum(rest, growth * moved)
-    return TrustRegion(prices, xp.where(outside, growth * xp.maximum(moved, known), rest))
+    rest = SHRINKAGE * region.radius
+    if is_moving and bool(xp.any(clamped)):
+        rest = xp.clip(region.radius, max=median(region.radius))  # those that have arrived
+        rest = xp.maximum(rest, GROWTH * moved)
+    return TrustRegion(prices, xp.where(clamped, GROWTH * xp.maximum(moved, known), rest))
 
 
 class Candidates(NamedTuple):
@@ -163,15 +163,20 @@ class Candidates(NamedTuple):
         """Which free rows have lost a candidate to the width, (m,) bool."""
         return self.truncation > -math.inf
 
-    def at_edge(self, prices: Array) -> Array:
-        """Which prices stand at the edge of the region, or beyond, (k,) bool."""
+    def truncated_share(self, n_rows: int) -> float:
+        """Share of all rows, of all ranks, that have lost a candidate to the width."""
+        xp = compat.array_namespace(self.truncation)
+        return int(xp.sum(xp.astype(self.is_truncated, xp.int64))) / n_rows
+
+    def clamped(self, prices: Array) -> Array:
+        """Which prices are at a bound of the region, or beyond, (k,) bool."""
         return (prices <= self.low) | (prices >= self.high)
 
-    def problem(self, lower: Array, upper: Array) -> Problem:
-        """The problem of the smoothed dual, for bounds in samples, whole or not."""
+    def smoothed_dual(self, lower: Array, upper: Array) -> SmoothedDual:
+        """The smoothed dual, for bounds in samples, whole or not."""
         xp = compat.array_namespace(lower)
         fixed, lower, upper = (xp.astype(v, xp.float64) for v in (self.fixed_counts, lower, upper))
-        return Problem(
+        return SmoothedDual(
             values=self.values,
             clusters=self.clusters,
             fixed_counts=fixed,
@@ -184,11 +189,8 @@ class Candidates(NamedTuple):
 
 def row_slices(candidates: Candidates, options: SolverOptions) -> Iterator[slice]:
     """Yield the free rows of all ranks, as many at a time as the options say."""
-    n = candidates.clusters.shape[0]
-    on_device = not on_host(candidates.values)
-    for start, stop in row_blocks(
-        n, options.device_chunk_rows if on_device else options.chunk_rows
-    ):
+    rows = options.chunk_rows if on_host(candidates.values) else DEVICE_ROWS
+    for start, stop in row_blocks(candidates.clusters.shape[0], rows):
         yield slice(start, stop)
 
 
@@ -282,12 +284,12 @@ def collect_candidates(
     n_at_once = 1 if on_host(low) else max(1, DEVICE_ROWS // rows)
     batches = iter(lambda: list(islice(edges, n_at_once)), [])
 
-    def look(start: int, stop: int) -> Lists:
-        return select_candidates(source.block(start, stop), low, high, width=width)  # step 1
-
     def kept(at_once: list[tuple[int, int]]) -> tuple[Part, int]:
-        looks = [look(*edges) for edges in at_once]
-        return free_rows(looks, source.n_clusters, largest)  # steps 2 and 3
+        lists = [
+            select_candidates(source.block(start, stop), low, high, width=width)  # step 1
+            for start, stop in at_once
+        ]
+        return free_rows(lists, source.n_clusters, largest)  # steps 2 and 3
 
     for part, bad in map_in_order(kept, batches, like=None if source.in_turn else low):
         parts.append(part)

@@ -1,4 +1,4 @@
-r"""Rows of one candidate are fixed, the others are free: what a look at some rows leaves of them.
+r"""Rows of one candidate are fixed, the others are free: what is kept of some rows.
 
 Problem: for the prices of a trust region most rows have one candidate (`_candidates`). Of these
 only the counts and the value of their scores matter; the others keep their lists. In a smaller
@@ -55,7 +55,7 @@ NOT_FINITE, NO_CLUSTER, OUT_OF_RANGE = 0, 1, 2
 """What can be wrong with a row."""
 
 Lists = tuple[Array, Array, Array, Array]
-"""What a look at some rows returns: clusters, values, n_candidates, truncation."""
+"""Candidates of some rows: clusters, values, n_candidates, truncation."""
 
 
 class Part(NamedTuple):
@@ -109,18 +109,18 @@ def split_rows(
     return labels, is_free, clusters, values, truncation, counts[None, :], sums, bad
 
 
-def free_rows(looks: list[Lists], n_clusters: int, largest: float) -> tuple[Part, int]:
-    """Return what is kept of some looks, and the first row with something wrong, or -1.
+def free_rows(blocks: list[Lists], n_clusters: int, largest: float) -> tuple[Part, int]:
+    """Return what is kept of some blocks, and the first row with something wrong, or -1.
 
     `largest` is the largest price of the region, in size.
     """
-    xp = compat.array_namespace(looks[0][0])
-    lists = [c[0] if len(c) == 1 else xp.concat(c) for c in zip(*looks, strict=True)]
+    xp = compat.array_namespace(blocks[0][0])
+    lists = [c[0] if len(c) == 1 else xp.concat(c) for c in zip(*blocks, strict=True)]
     limit = largest_accepted(lists[1])
     *kept, bad = split_rows(*lists, n_clusters=n_clusters, largest=largest, limit=limit)
     part = Part(*kept)
-    if len(looks) > 1:  # a sum for each, so that none depends on which looks come together
-        part = part._replace(sums=xp.concat([_fixed_sums(look[1], look[2]) for look in looks]))
+    if len(blocks) > 1:  # a sum for each, so that none depends on which come together
+        part = part._replace(sums=xp.concat([_fixed_sums(values, n) for _, values, n, _ in blocks]))
     return part, bad
 
 
@@ -171,11 +171,11 @@ def agree(
     xp, group, n_clusters = compat.array_namespace(like), source.group, source.n_clusters
     here = [[group.first_row, n_free, *wrong]]
     of_ranks = group.gather(xp.asarray(here, dtype=xp.int64, device=compat.device(like)))
-    facts = entries("ranks", xp.reshape(of_ranks, (-1,)))
-    firsts, frees = facts[::4], facts[1::4]
+    facts, width = entries("ranks", xp.reshape(of_ranks, (-1,))), len(here[0])
+    firsts, frees, *found = (facts[i::width] for i in range(width))
     earlier = (m for first, m in zip(firsts, frees, strict=True) if first < group.first_row)
-    pairs = zip(facts[2::4], facts[3::4], strict=True)
-    row, kind = min((pair for pair in pairs if pair[0] >= 0), default=(-1, 0))
+    pairs = (pair for pair in zip(*found, strict=True) if pair[0] >= 0)
+    row, kind = min(pairs, default=(-1, 0))
     if row < 0:
         return sum(earlier), sum(frees)
     if kind == OUT_OF_RANGE:

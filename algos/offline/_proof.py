@@ -210,7 +210,7 @@ def proven(
     numbers as large as `scale`, once for each row that loses something.
     """
     xp, k = compat.array_namespace(prices), prices.shape[0]
-    inside = xp.clip(prices, candidates.low, candidates.high)  # where candidates speak for all
+    inside = xp.clip(prices, candidates.low, candidates.high)  # where the bound is valid
     is_outside = bool(xp.any(inside != prices))
 
     def of_part(rows: slice) -> _Part:

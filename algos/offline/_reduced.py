@@ -7,11 +7,11 @@ maximize ``sum_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``,
 
 if every free row takes a candidate, and an upper bound on what any labels are worth.
 
-1. *Prices*: Newton's method on the smoothed dual, inside the trust region (`_cooling`).
+1. *Prices*: Newton's method on the smoothed dual, inside the trust region (`_smoothed_dual`).
 2. *Bound*: for prices inside, a row is worth at most the better of its best candidate and of what
    truncation has left out.
 3. *Give up* early, without labels, if truncated clusters can be worth too much, or if so many
-   prices stand at the edge of the region that paths would have to move most rows.
+   prices are clamped by the region that paths would have to move most rows.
 4. *Labels* along augmenting paths (`_augmenting_paths`) of the rows whose best cluster leads by
    little; the window of these rows grows until it does not matter.
 5. *Proof*: objective and upper bound of these labels (`_proof`).
@@ -41,12 +41,34 @@ from ..core.workers import map_in_order
 from ..scores.sources import largest_score
 from ._augmenting_paths import augmenting_paths
 from ._candidates import Candidates, TrustRegion, row_slices
-from ._cooling import LEAST_TEMPERATURE, refine_prices
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, proven, regrets, rounding_of
-from ._smoothed_dual import Problem, RefinedPrices, soft_counts
+from ._smoothed_dual import (
+    LEAST_TEMPERATURE,
+    RefinedPrices,
+    SmoothedDual,
+    refine_prices,
+    soft_counts,
+)
 
-__all__ = ["ReducedSolution", "are_few", "labels_by_paths", "solve_reduced"]
+__all__ = ["ReducedSolution", "is_small", "labels_by_paths", "solve_reduced"]
+
+
+TEMPERATURE = 0.03125
+"""First temperature in a pass, in mean radii, from 0.01 to 0.12: below, crowded rows in little
+memory take six times as long, above, mixtures 1.5 times."""
+
+PATH_ROWS = 3000.0
+"""Fractional rows of all clusters at which augmenting paths begin: of more, one more temperature of
+Newton's method takes less time. From 1,000 to 10,000 little changes (docs/decisions/0066)."""
+
+WINDOW, WINDOW_GROWTH, MAX_WINDOWS = 4.0, 8.0, 4
+"""First lead up to which rows may move along a path, in temperatures; the next ones over the one
+before; and how many there are before every row may move."""
+
+FEW_GROWTH = 4
+"""How many times `full_entries` scores of few clusters may be, if paths are compiled: above,
+Newton's method on candidates is faster than a path for each row that online passes misplace."""
 
 
 class ReducedSolution(NamedTuple):
@@ -56,18 +78,18 @@ class ReducedSolution(NamedTuple):
     ----------
     assignment : OfflineAssignment or None
     prices : (k,) float64 array
-        Those that paths have left: through few candidates they may go far out of the region, which
-        tells how far the next one has to reach.
+        Those that paths have left: through few candidates they may leave the region by far, which
+        tells how large the next one has to be.
     bound : float
         What labels can be worth at most.
-    proving : (k,) float64 array
+    bound_prices : (k,) float64 array
         The prices that prove it, inside the region.
     """
 
     assignment: OfflineAssignment | None
     prices: Array
     bound: float
-    proving: Array
+    bound_prices: Array
 
 
 def solve_reduced(
@@ -109,18 +131,19 @@ def solve_reduced(
     """
     max_truncation = tol if max_truncation is None else max_truncation
     xp = compat.array_namespace(region.center)
-    problem = candidates.problem(bounds.lower, bounds.upper)
+    problem = candidates.smoothed_dual(bounds.lower, bounds.upper)
     # Step 1: prices.
-    start = max(float(xp.mean(region.radius)) * options.pass_temperature, LEAST_TEMPERATURE)
-    border = _undecided(candidates.low.shape[0], options)
-    refined = refine_prices(problem, region.center, start=start, border=border, is_over=is_over)
+    start = max(float(xp.mean(region.radius)) * TEMPERATURE, LEAST_TEMPERATURE)
+    refined = refine_prices(
+        problem, region.center, start=start, fractional=PATH_ROWS, is_over=is_over
+    )
     prices = refined.prices
     # Step 2: bound.
     truncated, worth, size, fixed = _worth(candidates, prices, options)
     bound = worth + truncated + price_of_bounds(prices, bounds) + fixed
     # Step 3: give up.
     is_worthless = truncated > max_truncation * size or is_over()
-    if is_worthless or _held_back(candidates, problem, refined, options):
+    if is_worthless or _is_held_back(candidates, problem, refined, options):
         return ReducedSolution(None, prices, bound, prices)
     # Steps 4 and 5: labels and proof.
     assignment, moved = labels_by_paths(
@@ -129,16 +152,7 @@ def solve_reduced(
     return ReducedSolution(assignment, moved, bound, prices)
 
 
-def _undecided(k: int, options: SolverOptions) -> float:
-    """Undecided rows per cluster at which paths take less time than one more temperature.
-
-    So many of all clusters, whatever their number: measured (docs/decisions/0066).
-    """
-    worth = options.path_rows / k
-    return min(max(worth, options.least_undecided), options.path_undecided)
-
-
-def are_few(n: int, k: int, options: SolverOptions, like: Array) -> bool:
+def is_small(n: int, k: int, options: SolverOptions, like: Array) -> bool:
     """Tell whether clusters and rows are few enough for paths, on the library of `like`.
 
     Examples
@@ -146,15 +160,13 @@ def are_few(n: int, k: int, options: SolverOptions, like: Array) -> bool:
     >>> import numpy as np
     >>> from dualclust.backends import engine
     >>> with engine("reference"):
-    ...     found = are_few(10_000, 10, DEFAULT_OPTIONS, np.zeros(1))
-    >>> found, are_few(10_000, 10, DEFAULT_OPTIONS, np.zeros(1))
+    ...     found = is_small(10_000, 10, DEFAULT_OPTIONS, np.zeros(1))
+    >>> found, is_small(10_000, 10, DEFAULT_OPTIONS, np.zeros(1))
     (False, True)
     """
-    if k > options.few_clusters:
-        return False
     # Without an engine, as many as are solved in full anyway.
-    most = options.few_growth if select("augmenting_paths", like) else min(options.few_growth, 1)
-    return n * k <= most * options.full_entries
+    most = FEW_GROWTH if select("augmenting_paths", like) else 1
+    return k <= options.few_clusters and n * k <= most * options.full_entries
 
 
 def labels_by_paths(
@@ -172,20 +184,20 @@ def labels_by_paths(
     lower, upper = bounds.lower - candidates.fixed_counts, bounds.upper - candidates.fixed_counts
     # No candidate is further behind than this: a larger window would change nothing.
     largest_lead = 2.0 * float(xp.max(candidates.high - candidates.low))
-    prices, window = refined.prices, options.window * refined.temperature
-    for attempt in range(options.max_windows + 1):
+    prices, window = refined.prices, WINDOW * refined.temperature
+    for attempt in range(MAX_WINDOWS + 1):
         slots, moved, _, _, is_stuck = augmenting_paths(
             candidates.values,
             candidates.clusters,
             prices,
             lower=lower,
             upper=upper,
-            window=window if attempt < options.max_windows else math.inf,
+            window=window if attempt < MAX_WINDOWS else math.inf,
             is_over=is_over,
         )
         if is_stuck and (window > largest_lead or is_over()):
             break
-        window *= options.window_growth
+        window *= WINDOW_GROWTH
         if is_stuck:
             continue
         # Prices that went up and down again are off by the rounding of the largest on the way.
@@ -203,28 +215,26 @@ def labels_by_paths(
     return assignment, prices
 
 
-def _held_back(
-    candidates: Candidates, problem: Problem, refined: RefinedPrices, options: SolverOptions
+def _is_held_back(
+    candidates: Candidates, problem: SmoothedDual, refined: RefinedPrices, options: SolverOptions
 ) -> bool:
-    """Step 3: whether the edge of the region keeps prices from where they have to go.
+    """Step 3: whether the region clamps prices that have to go elsewhere.
 
     The rows by which clusters then miss their bounds are stranded: each costs a long augmenting
     path.
     """
     xp, prices = compat.array_namespace(refined.prices), refined.prices
     (k,) = prices.shape
-    at_edge = candidates.at_edge(prices)
-    n_at_edge = int(xp.sum(xp.astype(at_edge, xp.int64)))
-    if n_at_edge == 0:
-        return False
-    if n_at_edge > options.edge_share * k:
-        return True
+    clamped = candidates.clamped(prices)
+    n_clamped = int(xp.sum(xp.astype(clamped, xp.int64)))
+    if n_clamped == 0 or n_clamped > options.edge_share * k:
+        return n_clamped > 0
     _, counts, *_ = soft_counts(
         problem.values, problem.clusters, prices, temperature=refined.temperature
     )
     aim = xp.where(prices > 0.0, problem.lower, problem.upper)
-    missing = xp.abs(counts + xp.astype(candidates.fixed_counts, xp.float64) - aim)
-    stranded = float(xp.sum(xp.where(at_edge, missing, xp.zeros_like(missing))))
+    missing = xp.abs(counts + problem.fixed_counts - aim)
+    stranded = float(xp.sum(xp.where(clamped, missing, xp.zeros_like(missing))))
     return bool(stranded > options.max_stranded * k)
 
 

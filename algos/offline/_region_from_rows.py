@@ -8,13 +8,12 @@ where it leaves few clusters to choose from.
    (`raise_empty_clusters`).
 2. *Shift* all prices by the number that makes the dual value
    ``D(pi) = sum_i max_k (s_ik + pi_k) - sum_k pi+_k l_k + sum_k pi-_k u_k`` least, which changes no
-   label (`shifted_together`).
+   label (`optimal_shift`).
 3. *Measure*: a row's *lead* over a cluster is what its best priced score is ahead of that
    cluster's. Where prices move by at most r, only clusters with a lead of at most 2 r can become
    the best one: the leads of rows that stand for all, sorted, say how many candidates a radius
-   makes (`initial_radius`, `largest_radius`). A region shrinks until its candidates fit into
-   memory: at most `SolverOptions.max_entries`, or one of each row where that makes more
-   (`within_memory`).
+   makes (`initial_radius`, `largest_radius`, `candidate_counts`). A region shrinks until its
+   candidates fit into memory (`within_memory`), or rows keep more of them (`wide_enough`).
 
 Prices that a caller gives may be anything: those out of scale are dropped (`usable_prices`).
 
@@ -40,37 +39,54 @@ from ..bounds.sizes import SizeBounds
 from ..core.types import Array
 from ..core.workers import map_parts
 from ..scores.sources import ScoreSource, times_power_of_two
-from ..scores.statistics import median, score_range, strided_ids
-from ._candidates import TrustRegion
-from ._options import DEFAULT_OPTIONS, SolverOptions
+from ..scores.statistics import map_taken, median, score_range, strided_ids
+from ._candidates import TrustRegion, select_candidates
+from ._options import SolverOptions
 
 __all__ = [
+    "LEAST_RADIUS",
     "RegionLimit",
-    "brought_near",
+    "candidate_counts",
     "initial_radius",
     "largest_radius",
+    "optimal_shift",
     "raise_empty_clusters",
-    "shifted_together",
+    "repair_prices",
     "usable_prices",
+    "wide_enough",
     "within_memory",
 ]
 
 SMALLEST = 2.0**-500
 """Stands for a radius of 0, so that a lead of 0 over it is 0."""
 
-LEAST_REACH = 1e-6
+TYPICAL_CLUSTERS = 8
+"""Clusters of a typical row that the first trust region holds; 4 and 16 cost the same."""
+
+LEAST_RADIUS = 1e-6
 """Radius of the first region at least, in ranges of scores: where typical rows tie."""
 
 FEW_ROWS = 64
-"""Rows whose range of scores prices given by a caller are compared with."""
+"""Rows whose range of scores prices given by a caller are compared with; and of which candidates
+are counted, at least."""
 
 LARGEST_EXPONENT = 24
 """Exponent of a given price, in ranges of scores, above which it is no start: in float32 it rounds
 by as much."""
 
+WIDTHS, TRUNCATED = (4, 8, 16, 32), 0.02
+"""Candidates per row among which the one that allows the largest radius is chosen, and the share of
+the rows whose candidates may be truncated at it: at a tenth, heavy tails take twice as long."""
 
 DEVIATIONS = 3.0
 """Of the number of candidates, as some rows tell it: a pass that finds too many is lost."""
+
+TIED = 1e-3
+"""Share of its radius below which a trust region is not worth it: most rows tie."""
+
+ONE_IN, WIDEST, LONG = 16, 64, 0.05
+"""Of so many rows the candidates of one are counted; candidates of a row at most, before the first
+pass; share of the rows that may have more: the bound stays valid for them."""
 
 
 class RegionLimit(NamedTuple):
@@ -89,7 +105,6 @@ def largest_radius(
     wanted: float = math.inf,
     shape: Array | None = None,
     deviations: float = 0.0,
-    options: SolverOptions = DEFAULT_OPTIONS,
 ) -> RegionLimit:
     """Return the largest radius at which the candidates of `n_rows` rows fit, few truncated.
 
@@ -114,7 +129,6 @@ def largest_radius(
     deviations : float
         By how many standard deviations of the number of free rows, which scatters from one choice
         of `scores` to the next, it is to stay below what fits.
-    options : SolverOptions
 
     Returns
     -------
@@ -134,7 +148,7 @@ def largest_radius(
     >>> limit.width, round(limit.radius, 2)
     (32, 0.16)
     """
-    xp, k, widths = compat.array_namespace(prices), prices.shape[0], options.limit_widths
+    xp, k = compat.array_namespace(prices), prices.shape[0]
 
     def leads(rows: Array) -> Array:
         priced = xp.astype(rows, xp.float64) + prices
@@ -143,14 +157,14 @@ def largest_radius(
         if shape is not None:  # in the mean of the radii of a cluster and of the best one
             first = xp.take(shape, xp.argmax(priced, axis=1))
             lead = lead / xp.clip((first[:, None] + shape) / 2.0, min=SMALLEST)
-        return xp.sort(lead, axis=1, stable=False)[:, 1 : min(k, max(widths) + 1)]
+        return xp.sort(lead, axis=1, stable=False)[:, 1 : min(k, WIDTHS[-1] + 1)]
 
     apart = xp.concat(list(map_parts(leads, scores)))
     apart = xp.where(xp.isfinite(apart), apart, xp.full_like(apart, math.inf))  # forbidden pairs
     b, columns = apart.shape
     apart = xp.sort(apart, axis=0, stable=False)
-    best = RegionLimit(0.0, min(widths[0], k))
-    for width in widths:
+    best = RegionLimit(0.0, min(WIDTHS[0], k))
+    for width in WIDTHS:
         if width > k or b == 0 or best.radius >= wanted:
             break
         radius = math.inf
@@ -159,7 +173,7 @@ def largest_radius(
             scatter = deviations * math.sqrt(share * (1.0 - share) * b)
             radius = float(apart[max(int(share * b - scatter), 0), 0]) / 2.0
         if width <= columns:
-            n_truncated = min(int(options.limit_truncated * b), b - 1)
+            n_truncated = min(int(TRUNCATED * b), b - 1)
             radius = min(radius, float(apart[n_truncated, width - 1]) / 2.0)
         if radius > best.radius:
             best = RegionLimit(radius, width)
@@ -185,8 +199,8 @@ def within_memory(
     width : int
     """
     (center, radius), n, most = region, source.group.n_total, options.max_entries
-    rows = source.take(strided_ids(n, min(n, options.memory_rows), center))
-    wanted = median(radius)  # some, of prices that travel, may be much larger: the shape says so
+    rows = source.take(strided_ids(n, min(n, options.typical_rows), center))
+    wanted = median(radius)  # some, of unconverged prices, may be much larger: the shape says so
     limit = largest_radius(
         rows,
         center,
@@ -195,27 +209,67 @@ def within_memory(
         wanted=wanted,
         shape=None if wanted == 0.0 else radius / wanted,
         deviations=0.0 if rows.shape[0] == n else DEVIATIONS,
-        options=options,
     )
-    if limit.radius <= options.min_radius_share * wanted:
+    if limit.radius <= TIED * wanted:
         return region, 2 * width if 2 * width * n <= most else width
     share = limit.radius / wanted if limit.radius < wanted else 1.0
     return TrustRegion(center, share * radius), limit.width
 
 
-def initial_radius(scores: Array, prices: Array, options: SolverOptions) -> Array:
+def candidate_counts(source: ScoreSource, region: TrustRegion, options: SolverOptions) -> Array:
+    """Return how many candidates some rows have in a region, (m,) int64, ascending.
+
+    Of `typical_rows` rows, or of one in sixteen where these are fewer, but 64 at least.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.scores.sources import score_source
+    >>> source = score_source(np.tile(np.asarray([0.9, 0.6, 0.1]), (2, 1)))
+    >>> regions = [TrustRegion(np.zeros(3), np.full(3, r)) for r in (0.1, 0.2, 0.5)]
+    >>> [candidate_counts(source, r, SolverOptions()).tolist() for r in regions]
+    [[1, 1], [2, 2], [3, 3]]
+    """
+    xp, (low, high) = compat.array_namespace(region.center), region.box
+    n = source.group.n_total
+    some = strided_ids(n, min(options.typical_rows, n, max(n // ONE_IN, FEW_ROWS)), low)
+
+    def counts(rows: Array) -> Array:
+        _, _, n_candidates, _ = select_candidates(rows, low, high, width=2)
+        return n_candidates
+
+    return xp.sort(xp.concat(list(map_taken(counts, source, some))))
+
+
+def wide_enough(counts: Array, width: int, n: int, options: SolverOptions) -> int:
+    """Return `width`, doubled until few of some rows have more candidates, within memory for n.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [wide_enough(np.asarray([3] * 96 + [c] * 4), 2, 100, SolverOptions()) for c in (3, 99)]
+    [4, 4]
+    """
+    last = int((1.0 - LONG) * counts.shape[0])
+    most = min(WIDEST, options.max_entries // n)
+    while width < int(counts[last]) and 2 * width <= most:
+        width *= 2
+    return width
+
+
+def initial_radius(scores: Array, prices: Array) -> Array:
     """Return the radius within which a typical row has a few candidates, the same for all."""
     xp = compat.array_namespace(prices)
     # A forbidden pair is replaced by the smallest score, so that differences are finite.
     floor = xp.min(xp.where(xp.isfinite(scores), scores, xp.zeros_like(scores)))
-    n_clusters = min(options.initial_clusters + 1, prices.shape[0])
+    n_clusters = min(TYPICAL_CLUSTERS + 1, prices.shape[0])
 
     def apart(rows: Array) -> Array:
         priced = xp.astype(xp.maximum(rows, floor), xp.float64) + prices
         falling = xp.sort(priced, axis=1, descending=True, stable=False)
         return falling[:, 0] - falling[:, n_clusters - 1]
 
-    least = LEAST_REACH * score_range(scores)
+    least = LEAST_RADIUS * score_range(scores)
     return xp.full_like(prices, max(median(xp.concat(list(map_parts(apart, scores)))) / 2.0, least))
 
 
@@ -240,9 +294,9 @@ def usable_prices(source: ScoreSource, prices: Array) -> Array | None:
     return times_power_of_two(prices, -source.exponent)
 
 
-def brought_near(scores: Array, prices: Array, bounds: SizeBounds) -> Array:
+def repair_prices(scores: Array, prices: Array, bounds: SizeBounds) -> Array:
     """Return prices at which some rows find every cluster they need, and whose bound is least."""
-    return shifted_together(raise_empty_clusters(scores, prices, bounds.lower), bounds)
+    return optimal_shift(raise_empty_clusters(scores, prices, bounds.lower), bounds)
 
 
 def raise_empty_clusters(scores: Array, prices: Array, lower: Array) -> Array:
@@ -286,7 +340,7 @@ def raise_empty_clusters(scores: Array, prices: Array, lower: Array) -> Array:
     return prices + xp.minimum(missing, most)
 
 
-def shifted_together(prices: Array, bounds: SizeBounds) -> Array:
+def optimal_shift(prices: Array, bounds: SizeBounds) -> Array:
     """Add the number to all prices that makes their upper bound least.
 
     The same number more for every price changes no label, but which bounds are paid for: prices
@@ -310,7 +364,7 @@ def shifted_together(prices: Array, bounds: SizeBounds) -> Array:
     >>> import numpy as np
     >>> from dualclust.algos.bounds.sizes import SizeBounds
     >>> bounds = SizeBounds.from_counts([1, 1, 1], [3, 3, 3], n_samples=6)
-    >>> shifted_together(np.asarray([-6.0, 4.0, 4.0]), bounds)
+    >>> optimal_shift(np.asarray([-6.0, 4.0, 4.0]), bounds)
     array([-10.,   0.,   0.])
     """
     xp = compat.array_namespace(prices)

@@ -1,8 +1,20 @@
-"""A problem, what passes over its scores have found so far, and what the next one is to do."""
+"""Algorithm 1 of docs/math/assignment.md, line by line, for scores in any unit of their source.
+
+A search repeats passes over all scores. Between them it keeps one record, `Search`: where prices
+may be, how many candidates a row keeps, the best labels, and the best bound. Its `Phase` says what
+the next pass does. The lines:
+
+* 1 to 3: small problems, labels that need no price, few clusters (`_all_scores`, `_special_cases`);
+* 4: prices learned on samples, and how far they can be off (`_trust_region`);
+* 5 to 14: candidates of a pass over all rows (`_candidates`), Newton's method, paths and the proof
+  on these (`_reduced`), and the next region, until the gap is proven;
+* 15 and 16: labels of online passes (`_online_labels`), or the optimum from all scores.
+"""
 
 from __future__ import annotations
 
 import math
+from enum import Enum, auto
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -14,34 +26,28 @@ from ..core.types import Array
 from ..scores.deadline import Deadline, is_over
 from ..scores.nearest import best_clusters
 from ..scores.sources import ScoreSource, times_power_of_two
-from ._candidates import TrustRegion, collect_candidates
-from ._few_clusters import solve_few
+from ._all_scores import raise_no_labels, solve_few, solve_in_full
+from ._candidates import TooManyCandidatesError, TrustRegion, collect_candidates, next_region
+from ._online_labels import assign_in_passes
 from ._options import SolverOptions
 from ._proof import OfflineAssignment
-from ._reduced import ReducedSolution, are_few
-from ._ties import (
-    expected_tied_share,
-    region_of_distinct_rows,
-    wanted_width,
-    without_prices,
-)
+from ._reduced import ReducedSolution, is_small, solve_reduced
+from ._region_from_rows import candidate_counts, usable_prices, wide_enough, within_memory
+from ._special_cases import labels_without_prices, region_of_distinct_rows
 from ._trust_region import initial_region
 
-__all__ = [
-    "FROM_PASS",
-    "Problem",
-    "Search",
-    "best_of",
-    "extrapolated",
-    "first_region",
-    "reach_in_unit",
-    "started",
-    "without_passes",
-]
+__all__ = ["Phase", "Problem", "Search", "best_of", "extrapolated", "solve"]
 
-LEAST_REACH, MOST_REACH = 2.0**-500, 2.0**100
-"""A reach in the unit of the source is so large, so that sums with scores of float32 are finite."""
+LEAST_RADIUS, MOST_RADIUS = 2.0**-500, 2.0**100
+"""Of a radius in the unit of the source: sums with scores of float32 are finite."""
 
+MOSTLY, OFTEN = 0.97, 0.5
+"""Shares of the rows with truncated candidates: above the first a search begins with a smaller
+region, because the pass would say nearly nothing; above the second a radius that the caller gave is
+too large."""
+
+ROUGH = 1e-2
+"""Relative gap below which labels are returned with their gap rather than none."""
 
 REPEATS, FROM_PASS = (0.0, 1.0, 3.0, 7.0, 15.0), 4
 """How often the last step of the prices is tried again, and passes before the first time: many
@@ -49,6 +55,21 @@ searches end in fewer (benchmarks/results/ablation.md)."""
 
 WORTH = 1e-9
 """Share of the dual value that other prices must be better by: more than its rounding."""
+
+PATIENCE = 8
+"""Passes that have to lower the least bound by half of the tolerance, where no other end is left
+than their labels or those of online passes."""
+
+
+class Phase(Enum):
+    """What a search does next."""
+
+    WIDEN = auto()
+    """Rows keep twice as many candidates where some were truncated."""
+    FOLLOW = auto()
+    """The region is so small that memory holds the candidates, and follows the prices."""
+    END = auto()
+    """The gap is proven, or the radius that the caller gave was wrong."""
 
 
 class Problem(NamedTuple):
@@ -62,7 +83,7 @@ class Problem(NamedTuple):
     tol : float
         Relative gap to prove; 0 for the optimum.
     options : SolverOptions
-    reach : (k,) float64 array, or None
+    price_radius : (k,) float64 array, or None
         About how far the best prices can be from those given; None where that is not known.
     deadline : Deadline or None
         When to end with the labels that there are.
@@ -72,7 +93,7 @@ class Problem(NamedTuple):
     bounds: SizeBounds
     tol: float
     options: SolverOptions
-    reach: Array | None = None
+    price_radius: Array | None = None
     deadline: Deadline | None = None
 
     def is_over(self) -> bool:
@@ -85,10 +106,9 @@ class Problem(NamedTuple):
         return self.tol == 0.0
 
     @property
-    def is_cut(self) -> bool:
-        """Whether memory cuts the trust region from the start."""
-        n, options = self.source.group.n_total, self.options
-        return not self.is_exact and n * options.pass_width > options.max_entries
+    def max_entries(self) -> int | None:
+        """Candidates of a pass at most; None for no limit."""
+        return None if self.is_exact else self.options.max_entries
 
     @property
     def n_scores(self) -> int:
@@ -102,45 +122,45 @@ class Search(NamedTuple):
     Attributes
     ----------
     region : TrustRegion
-        Where the next pass looks for candidates.
+        Of the next pass.
     width : int
         Candidates of a row in it.
-    is_limited : bool
-        Whether the next region shrinks until it cuts few lists, and memory holds them.
+    phase : Phase
     prices : (k,) float64 array, or None
         Of the last pass, or as given.
-    best : OfflineAssignment or None
-        The best labels from candidates.
+    best_prices : (k,) float64 array
+        The prices of the least bound.
     least_bound : float
         The least upper bound that a pass has proven.
-    best_prices : (k,) float64 array
-        The prices that prove it.
-    is_tied : bool
-        Whether further passes would learn nothing, because most rows tie.
+    best : OfflineAssignment or None
+        The best labels from candidates.
     online : OfflineAssignment or None
-        The best labels of online passes, or of a search before this one.
-    last_proving : (k,) float64 array, or None
+        The best labels of a search before this one.
+    last_prices : (k,) float64 array, or None
         Prices inside the region of the last pass; None after steps were repeated.
     """
 
     region: TrustRegion
     width: int
-    is_limited: bool
+    phase: Phase
     prices: Array | None
-    best: OfflineAssignment | None
-    least_bound: float
     best_prices: Array
-    is_tied: bool = False
+    least_bound: float = math.inf
+    best: OfflineAssignment | None = None
     online: OfflineAssignment | None = None
-    last_proving: Array | None = None
+    last_prices: Array | None = None
 
     def judged(self, solution: ReducedSolution) -> Search:
         """Keep the best labels, and the prices that prove most."""
-        assignment, prices, bound, proving = solution
+        assignment, prices, bound, bound_prices = solution
         search = self._replace(prices=prices, best=best_of(self.best, assignment))
         if bound < search.least_bound:
-            search = search._replace(least_bound=bound, best_prices=proving)
+            search = search._replace(least_bound=bound, best_prices=bound_prices)
         return search
+
+    def is_proven(self, tol: float) -> bool:
+        """Whether the best labels prove the gap."""
+        return self.best is not None and self.best.gap <= tol
 
 
 def best_of(*found: OfflineAssignment | None) -> OfflineAssignment | None:
@@ -148,41 +168,145 @@ def best_of(*found: OfflineAssignment | None) -> OfflineAssignment | None:
     return min((one for one in found if one is not None), key=lambda one: one.gap, default=None)
 
 
-def without_passes(problem: Problem, prices: Array | None) -> OfflineAssignment | None:
-    """Labels that need no prices, or those of few clusters, if they prove the gap."""
+def solve(problem: Problem, prices: Array | None) -> OfflineAssignment:
+    """Solve in the unit of the source, from prices and a radius in the unit of the caller."""
+    source, tol, radius = problem.source, problem.tol, problem.price_radius
+    prices = None if prices is None else usable_prices(source, prices)
+    if radius is not None:
+        radius = None if prices is None else _radius_in_unit(radius, source.exponent)
+        problem = problem._replace(price_radius=radius)
+    if (found := _without_passes(problem, prices)) is not None:  # lines 1 to 3
+        return found
+    search = _passes(problem, _started(problem, prices))  # lines 4 to 14
+    if radius is not None and not search.is_proven(tol) and not problem.is_over():
+        problem = problem._replace(price_radius=None)  # prices were farther off, or much nearer
+        known = best_of(search.best, search.online)
+        search = _passes(problem, _started(problem, prices)._replace(online=known))
+    if search.best is not None and search.is_proven(tol):
+        return search.best
+    return _last_resort(problem, search)  # lines 15 and 16
+
+
+def _without_passes(problem: Problem, prices: Array | None) -> OfflineAssignment | None:
+    """Lines 1 to 3: labels of small problems, or those that need no price, or of few clusters."""
     source, bounds, tol, options = problem[:4]
-    free = without_prices(source, bounds, tol, options) if prices is None else None
-    if free is None and are_few(source.group.n_total, source.n_clusters, options, bounds.lower):
+    if problem.n_scores <= options.full_entries:
+        return solve_in_full(source, bounds, prices, options)
+    free = labels_without_prices(source, bounds, tol, options) if prices is None else None
+    if free is None and is_small(source.group.n_total, source.n_clusters, options, bounds.lower):
         return solve_few(source, bounds, prices, tol, options)
     return free
 
 
-def started(problem: Problem, prices: Array | None) -> Search:
+def _started(problem: Problem, prices: Array | None) -> Search:
     """Line 4: the first region, and whether it has to shrink before the first pass."""
-    source, bounds, _, options, reach, _ = problem
-    if prices is None and (known := region_of_distinct_rows(source, bounds)) is not None:
-        region = known
-    elif prices is None or reach is None:
-        region = first_region(problem, prices)
-    else:
-        region = TrustRegion(prices, reach)
-    is_large = source.group.n_total > options.large_pass_rows
-    width = options.large_pass_width if is_large else options.pass_width
-    if reach is not None:  # else lists that are too short are doubled
-        width = wanted_width(source, region, width, options=options)
-    is_limited = problem.is_cut
-    if not is_limited and reach is None and 4 * width <= source.n_clusters:
-        tied = expected_tied_share(source, region, width, options=options)
-        is_limited = tied > options.mostly_tied_share  # the pass would tell nearly nothing
-    return Search(
-        region=region,
-        width=width,
-        is_limited=is_limited,
-        prices=prices,
-        best=None,
-        least_bound=math.inf,
-        best_prices=region.center,
+    source, bounds, _, options, radius, _ = problem
+    n, width, region = source.group.n_total, options.pass_width, None
+    if prices is None:
+        region = region_of_distinct_rows(source, bounds)
+    elif radius is not None:
+        region = TrustRegion(prices, radius)
+    region = _first_region(problem, prices) if region is None else region
+    is_limited = problem.max_entries is not None and n * width > problem.max_entries
+    if radius is not None:  # else rows that have too few candidates keep twice as many
+        width = wide_enough(candidate_counts(source, region, options), width, n, options)
+    elif not is_limited and 4 * width <= source.n_clusters:
+        counts = candidate_counts(source, region, options)
+        xp = compat.array_namespace(counts)
+        is_limited = float(xp.mean(xp.astype(counts > width, xp.float64))) > MOSTLY
+    phase = Phase.FOLLOW if is_limited else Phase.WIDEN
+    return Search(region, width, phase, prices, best_prices=region.center)
+
+
+def _first_region(problem: Problem, prices: Array | None) -> TrustRegion:
+    """Return `initial_region`, whose errors then name rows of the data, not of a sample of them."""
+    source, bounds, _, options = problem[:4]
+    try:
+        return initial_region(source, bounds, prices, options, is_over=problem.is_over)
+    except (InvalidValueError, InfeasibleBoundsError):
+        zeros = compat.array_namespace(bounds.lower).zeros_like(bounds.lower_share)
+        collect_candidates(source, zeros, zeros, width=2)  # raises for the first such row
+        raise
+
+
+def _passes(problem: Problem, search: Search) -> Search:
+    """Lines 5 to 14."""
+    least: list[float] = []
+    for n_passes in range(problem.options.max_passes):
+        if search.phase is Phase.FOLLOW:  # line 6
+            region, width = within_memory(
+                problem.source, search.region, search.width, problem.options
+            )
+            search = search._replace(region=region, width=width)
+        if problem.is_over():
+            break
+        search = _after_pass(problem, search, n_passes)  # lines 7 to 13
+        least.append(search.least_bound)
+        if search.phase is Phase.END or _is_stalled(problem, least):
+            break
+    return search
+
+
+def _is_stalled(problem: Problem, least: list[float]) -> bool:
+    """Whether passes no longer lower the bound, where all scores are too many: most rows tie."""
+    may_end_full = problem.is_exact or problem.n_scores <= problem.options.last_entries
+    if may_end_full or len(least) <= PATIENCE:
+        return False
+    fall = least[-1 - PATIENCE] - least[-1]
+    return not fall > 0.5 * problem.tol * abs(least[-1])
+
+
+def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
+    """Lines 7 to 13: one pass over all scores, and what it adds to the search."""
+    source, bounds, tol, options, price_radius, _ = problem
+    try:
+        candidates = collect_candidates(  # line 7
+            source, *search.region.box, width=search.width, max_entries=problem.max_entries
+        )
+    except TooManyCandidatesError:
+        center, radius = search.region
+        return search._replace(region=TrustRegion(center, radius / 2.0), phase=Phase.FOLLOW)
+    truncated = candidates.truncated_share(source.group.n_total)
+    if truncated > OFTEN and price_radius is not None:
+        return search._replace(phase=Phase.END)
+    solution = solve_reduced(  # lines 8 to 11
+        candidates,
+        bounds,
+        search.region,
+        tol,
+        max_truncation=tol if problem.is_exact else max(tol, ROUGH),
+        is_over=problem.is_over,
+        options=options,
     )
+    xp = compat.array_namespace(solution.prices)
+    is_clamped = bool(xp.any(candidates.clamped(solution.bound_prices)))
+    del candidates  # as much memory as the next ones take
+    search = search.judged(solution)
+    if search.is_proven(tol):
+        return search._replace(phase=Phase.END)
+    search = _next_pass(problem, search, solution, truncated, n_passes)
+    last, before = solution.bound_prices, search.last_prices
+    if n_passes >= FROM_PASS and is_clamped and before is not None:  # line 13
+        farther = extrapolated(source, bounds, before, last)
+        if farther is not None:
+            region = TrustRegion(farther, search.region.radius)
+            return search._replace(region=region, last_prices=None)
+    return search._replace(last_prices=last)
+
+
+def _next_pass(
+    problem: Problem, search: Search, solution: ReducedSolution, truncated: float, n_passes: int
+) -> Search:
+    """Line 12: the next region, and how many candidates a row keeps in it."""
+    width, phase, most = search.width, search.phase, problem.max_entries
+    if truncated > 0.0 and phase is Phase.WIDEN:
+        width *= 2
+        if most is not None and problem.source.group.n_total * width > most:
+            phase = Phase.FOLLOW
+    if n_passes > 0 and solution.assignment is None:
+        phase = Phase.FOLLOW
+    region = next_region(search.region, solution.prices, is_moving=phase is Phase.FOLLOW)
+    return search._replace(region=region, width=width, phase=phase)
 
 
 def extrapolated(
@@ -223,27 +347,47 @@ def extrapolated(
     return tried[least] if duals[least] < duals[0] - WORTH * abs(duals[0]) else None
 
 
-def reach_in_unit(reach: Array, exponent: int) -> Array:
-    """Return a reach in the unit of the source, neither too small for float64 nor too large.
+def _last_resort(problem: Problem, search: Search) -> OfflineAssignment:
+    """Lines 15 and 16: the best labels so far, those of online passes, or the optimum.
+
+    With a time limit, or once somebody has asked for the end, all scores are the last resort only
+    where nothing else has led to labels: paths through them may take hundreds of passes, and do not
+    read the clock.
+    """
+    source, bounds, tol, options = problem[:4]
+    deadline, online = problem.deadline, search.online
+    is_timed = deadline is not None and (deadline.is_timed or problem.is_over())
+    if problem.is_exact and not is_timed:
+        return solve_in_full(source, bounds, search.prices, options)
+    may_be_full = problem.n_scores <= _most_scores(problem, search)
+    if search.best is None or (may_be_full and not problem.is_over()):
+        online = best_of(online, assign_in_passes(source, bounds, search.best_prices, options))
+    found, is_enough = best_of(search.best, online), is_timed or not may_be_full
+    if found is not None and (is_enough or found.gap <= tol):
+        return found
+    if not may_be_full:
+        raise_no_labels(problem.n_scores, options)
+    return solve_in_full(source, bounds, search.prices, options)
+
+
+def _most_scores(problem: Problem, search: Search) -> float:
+    """Scores up to which all of them may be candidates; fewer where there are labels already."""
+    if problem.is_exact:
+        return math.inf
+    options = problem.options
+    return options.last_entries if search.best is None else options.retry_entries
+
+
+def _radius_in_unit(radius: Array, exponent: int) -> Array:
+    """Return a radius in the unit of the source, neither too small for float64 nor too large.
 
     Examples
     --------
     >>> import numpy as np
-    >>> reach_in_unit(np.asarray([2.0**900, 2.0**-800]), -700) == [MOST_REACH, 2.0**-100]
+    >>> _radius_in_unit(np.asarray([2.0**900, 2.0**-800]), -700) == [MOST_RADIUS, 2.0**-100]
     array([ True,  True])
     """
-    xp = compat.array_namespace(reach)
-    most = math.ldexp(MOST_REACH, min(exponent, 900))  # what is larger would overflow
-    reach = times_power_of_two(xp.clip(reach, max=most), -exponent)
-    return xp.clip(reach, min=LEAST_REACH, max=MOST_REACH)
-
-
-def first_region(problem: Problem, prices: Array | None) -> TrustRegion:
-    """Return `initial_region`, whose errors then name rows of the data, not of a sample of them."""
-    source, bounds, _, options = problem[:4]
-    try:
-        return initial_region(source, bounds, prices, options, is_over=problem.is_over)
-    except (InvalidValueError, InfeasibleBoundsError):
-        zeros = compat.array_namespace(bounds.lower).zeros_like(bounds.lower_share)
-        collect_candidates(source, zeros, zeros, width=2)  # raises for the first such row
-        raise
+    xp = compat.array_namespace(radius)
+    most = math.ldexp(MOST_RADIUS, min(exponent, 900))  # what is larger would overflow
+    radius = times_power_of_two(xp.clip(radius, max=most), -exponent)
+    return xp.clip(radius, min=LEAST_RADIUS, max=MOST_RADIUS)

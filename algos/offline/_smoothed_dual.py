@@ -14,32 +14,32 @@ the bounds, ``-l_k pi_k + (u_k - l_k) max(-pi_k, 0)``, is the same thing with tw
 ``gradient_k  = sum_i p_ik - l_k - (u_k - l_k) sigmoid(-pi_k / T)``
 ``curvature   = (1 / T) [ sum_i (diag(p_i) - p_i p_i^T) + diag((u_k - l_k) sigmoid sigmoid') ]``
 
-with p_i the softmax. Only samples near a border of two clusters have curvature, so that a low
-temperature is minimized from the minimum of a higher one (`_cooling`):
+with p_i the softmax. Only *fractional* rows, whose best clusters nearly tie, have curvature: a low
+temperature is minimized from the minimum of a higher one.
 
 1. *Evaluate* value, gradient and curvature of the smoothed dual (`soft_counts`, `curvature`): sums
-   over samples, in parts that threads share out. The samples on a border are listed, once for all
-   products with the curvature: at low temperatures they are few.
-2. *Fix* the variables at an edge of the box that the gradient pushes outward.
+   over rows, in parts that threads share out. The fractional rows are listed, once for all products
+   with the curvature: at low temperatures they are few.
+2. *Fix* the variables at a bound of the box that the gradient pushes outward.
 3. *Step*: Newton's direction on the free variables, damped so that no price moves by more than some
    T, within which the curvature holds; by elimination, or by conjugate gradients.
-4. *Stop* where the direction promises little: what is then left to move are fewer samples than lie
-   on the borders. Where the temperature will fall, stop early: its minimum is not the one sought.
+4. *Stop* where the direction promises little: what is then left to move are fewer rows than are
+   fractional. Where the temperature will fall, stop early: its minimum is not the one sought.
 5. *Search* along the projection of the direction onto the box, by halves, until the value falls
    (Armijo).
+6. *Cool* until few rows are fractional, or nearly as many as before: rows that tie stay fractional
+   at any temperature. Where there are few already, more than half count as nearly as many: paths
+   part what repeats sooner than Newton's steps do.
 
 ==================  =================  =======  ==================================================
 paper               here               shape    meaning
 ==================  =================  =======  ==================================================
-:math:`s_{i,k}`     ``values``         (m, w)   scores of the candidates of each sample
+:math:`s_{i,k}`     ``values``         (m, w)   scores of the candidates of each row
 :math:`\pi_k`       ``prices``         (k,)     float64, in units of score
 :math:`p_{i,k}`     ``probabilities``  (m, w)   softmax of the priced scores
 :math:`T`           ``temperature``    ()       in units of score
-\-                  ``fixed_counts``   (k,)     counts of the samples whose cluster is fixed
+\-                  ``fixed_counts``   (k,)     counts of the rows with one candidate
 ==================  =================  =======  ==================================================
-
-A sample whose cluster is the same for every price in the box is a fixed variable. Such samples are
-worth ``fixed_counts . pi``, up to a constant, and have no candidates.
 """
 
 from __future__ import annotations
@@ -54,33 +54,37 @@ import array_api_compat as compat
 
 from ...backends import kernel
 from ..core.conjugate_gradients import conjugate_gradients
-from ..core.random import random_signs
 from ..core.reads import read, unread
 from ..core.segments import segment_sum
 from ..core.types import Array
 from ..core.workers import map_in_order, row_parts
 
 __all__ = [
-    "Problem",
+    "COOLING",
+    "LEAST_TEMPERATURE",
     "RefinedPrices",
+    "SmoothedDual",
     "curvature",
     "curvature_product",
     "descend",
-    "price_errors",
+    "evaluate",
+    "linear_solver",
+    "refine_prices",
     "soft_counts",
 ]
 
 DENSE = 96  # clusters up to which a linear system is solved by elimination, above by CG
 MOST_STEPS = 16
+MOST_LEVELS, COOLING = 30, 4.0  # temperatures at most, each of them so many times the next
+TIED, HALF, FEW = 0.8, 0.5, 32.0  # step 6: shares of the fractional rows, and so many per cluster
+LEAST_TEMPERATURE = 1e-290  # temperatures, and parts of them, divide: they stay normal numbers
 LONGEST, SHORTEST = 16.0, 1e-4  # step of a price in units of T; part of a step
 ARMIJO = 1e-4  # of the decrease that the gradient promises
 PROMISE = 0.02  # of T per cluster: a smaller decrease is not worth a step
-EARLY_PROMISE = 0.05  # of T per sample on a border: the same where T will fall
-DRAWS, KEY = 8, 0
-FAR_INSIDE = 4.0  # standard deviations of a count: so far from its bounds it does not get out
+EARLY_PROMISE = 0.05  # of T per fractional row: the same where T will fall
 FAR = 24.0  # temperatures; what is worse by more has no weight: 4e-11 would count for nothing
-INSIDE = 1.0 + 2.0**-14  # weights of a row, the best one's 1, up to which no product counts it:
-# of a border that rows lie around evenly, those have one part of 8,000 of the curvature
+INSIDE = 1.0 + 2.0**-14  # weights of a row, the best one's 1, up to which it is not fractional:
+# of rows that lie evenly around a tie, those have one part of 8,000 of the curvature
 RIDGE = 1e-8  # share of the largest curvature, for directions that have none
 UNDERFLOW = 800.0  # temperatures: the exponential of as many is 0
 NOTHING = 2.0**-900  # curvature that is as good as none: its ridge would vanish
@@ -89,17 +93,17 @@ UNITS = 2.0**40  # of the sums of the reference text
 PART_ENTRIES = 2**16  # candidates of a part at least, which threads then hand out in no time
 
 
-class Problem(NamedTuple):
-    """The candidates of samples, and what the counts of the clusters are to be.
+class SmoothedDual(NamedTuple):
+    """The candidates of rows, and what the counts of the clusters are to be.
 
     Attributes
     ----------
     values : (m, w) array
     clusters : (m, w) int32 array
     fixed_counts, lower, upper : (k,) float64 array
-        In samples; they may be fractions of one where the samples are a part of all.
+        In rows; they may be fractions of one where the rows are a part of all.
     low, high : (k,) float64 array
-        The box of prices for which the candidates are all that a sample may be assigned to.
+        The box of prices for which the candidates are all that a row may be assigned to.
     tree : (k, k) float64 array, optional
         1 where the column is the row's parent (`_augmenting_paths`): bounds are then of sets.
     """
@@ -195,71 +199,31 @@ def curvature_product(probabilities: Array, clusters: Array, direction: Array) -
     return xp.astype(sums[:, 0], xp.float64) * (largest / UNITS)
 
 
-def price_errors(problem: Problem, found: RefinedPrices, share: float) -> Array:
-    """Return how far prices learned on a sample are off, as a standard deviation per cluster.
-
-    Counts of a sample scatter by about ``sqrt(n_k)``, and a scatter dn of the counts moves the
-    prices by ``curvature^-1 dn``. The result is the root mean square over a few draws of signs. It
-    is never below the mean of all clusters, and never far above the radius of the box, which enters
-    as the standard deviation known before.
-
-    Parameters
-    ----------
-    problem : Problem
-    found : RefinedPrices
-        Of `refine_prices`, with some samples left on the borders.
-    share : float in [0, 1]
-        Share of all samples that the sample has: 1 leaves no error.
-
-    Returns
-    -------
-    (k,) float64 array, in units of score
-    """
-    xp, prices = compat.array_namespace(found.prices), found.prices
-    point = _evaluate(problem, prices, found.temperature)
-    scatter = xp.sqrt(xp.clip(point.counts, min=1.0) * (1.0 - share))
-    # Bounds hold a price near 0 only as long as counts stay inside them, and these scatter.
-    inside = xp.minimum(point.counts - problem.lower, problem.upper - point.counts)
-    is_far = inside > FAR_INSIDE * scatter
-    point = point._replace(corner=xp.where(is_far, point.corner, xp.zeros_like(prices)))
-    known = float(xp.mean((problem.high - problem.low) / 2.0))
-    known = max(known, 2.0**-52 * point.temperature)  # a region may have no extent at all
-    prior = point.temperature * xp.mean(scatter) / known
-    solve = _solver(point, xp.ones_like(prices), prior, problem)
-    k, device, total = prices.shape[0], compat.device(prices), xp.zeros_like(prices)
-    draws = random_signs((DRAWS, k), key=KEY, xp=xp, device=device) * scatter
-    draws = draws - xp.stack([xp.mean(draws[i, :]) for i in range(DRAWS)])[:, None]
-    moves = solve(draws) if k <= DENSE else xp.stack([solve(draws[i, :]) for i in range(DRAWS)])
-    unit = xp.max(xp.abs(moves))  # of squares that would overflow or vanish
-    unit = xp.where((unit == 0.0) | ((1e-150 < unit) & (unit < 1e150)), xp.ones_like(unit), unit)
-    for i in range(DRAWS):
-        total = total + (moves[i, :] / unit) * (moves[i, :] / unit)
-    square = total / DRAWS
-    return unit * xp.sqrt(xp.maximum(square, xp.mean(square)))
-
-
-class _Borders(NamedTuple):
-    """The samples of a part that lie on a border: their shares of clusters, and which these are."""
+class Fractional(NamedTuple):
+    """The fractional rows of a part: their shares of clusters, and which these are."""
 
     probabilities: Array
     clusters: Array
 
 
-class _Point(NamedTuple):
-    """The smoothed dual at some prices; `corner` is the curvature of the bounds' terms."""
+class Point(NamedTuple):
+    """The smoothed dual at some prices; `corner` is the curvature of the bounds' terms.
+
+    The value stays on its device (`unread`): the host reads only what it decides on.
+    """
 
     value: Array | float
     gradient: Array
     counts: Array
     spread: Array
     corner: Array
-    borders: list[_Borders]
+    fractional: list[Fractional]
     temperature: float
 
 
-def _joined(parts: list[_Borders]) -> list[_Borders]:
-    """Join short parts."""
-    xp, joined, size = compat.array_namespace(parts[0].clusters), list[list[_Borders]](), 0
+def _joined(parts: list[Fractional]) -> list[Fractional]:
+    """Join short parts, so that each but the last has `PART_ENTRIES` at least."""
+    xp, joined, size = compat.array_namespace(parts[0].clusters), list[list[Fractional]](), 0
     for part in parts:
         if not joined or size >= PART_ENTRIES:
             joined.append([])
@@ -267,13 +231,14 @@ def _joined(parts: list[_Borders]) -> list[_Borders]:
         joined[-1].append(part)
         size += math.prod(part.clusters.shape)
     return [
-        some[0] if len(some) == 1 else _Borders(*(xp.concat(c) for c in zip(*some, strict=True)))
+        some[0] if len(some) == 1 else Fractional(*(xp.concat(c) for c in zip(*some, strict=True)))
         for some in joined
     ]
 
 
-def _evaluate(problem: Problem, prices: Array, temperature: float) -> _Point:
-    xp, (n, width) = compat.array_namespace(prices), problem.values.shape
+def evaluate(problem: SmoothedDual, prices: Array, temperature: float) -> Point:
+    xp = compat.array_namespace(prices)
+    n, width = problem.values.shape
     # Each part has sums of k clusters.
     least = max(PART_ENTRIES // max(width, 1), prices.shape[0])
 
@@ -283,7 +248,7 @@ def _evaluate(problem: Problem, prices: Array, temperature: float) -> _Point:
 
     found = map_in_order(of_part, row_parts(n, least, like=prices), like=prices)
     values, all_counts, spreads, *p = (list(column) for column in zip(*found, strict=True))
-    borders = _joined(list(map(_Borders, *p)))
+    fractional = _joined(list(map(Fractional, *p)))
     value, counts, spread = (reduce(add, terms) for terms in (values, all_counts, spreads))
     counts = counts + problem.fixed_counts
     slack, own = problem.upper - problem.lower, problem.own(prices)
@@ -294,37 +259,23 @@ def _evaluate(problem: Problem, prices: Array, temperature: float) -> _Point:
     corner = slack * decay / (1.0 + decay) ** 2
     gradient = counts - problem.pulled(problem.lower + slack * sigmoid)
     value = value + unread(xp.sum(terms))
-    return _Point(value, gradient, counts, spread, corner, borders, temperature)
+    return Point(value, gradient, counts, spread, corner, fractional, temperature)
 
 
 def descend(
-    problem: Problem,
+    problem: SmoothedDual,
     prices: Array,
     temperature: float,
     *,
-    is_last: Callable[[float], bool] = lambda at_border: True,
+    is_last: Callable[[float], bool] = lambda n_fractional: True,
 ) -> tuple[Array, float]:
-    """Run Newton's method in the box at one temperature; also count the samples on borders.
+    """Run Newton's method in the box at one temperature, from prices in it (steps 1 to 5).
 
-    Parameters
-    ----------
-    problem : Problem
-    prices : (k,) float64 array
-        In the box, in units of score.
-    temperature : float > 0
-        In units of score.
-    is_last : callable
-        Tells by the samples on borders, ``sum_ik p_ik (1 - p_ik)``, whether the temperature is the
-        last one; otherwise prices near the minimum are near enough (step 4).
-
-    Returns
-    -------
-    prices : (k,) float64 array
-    at_border : float
-        The samples on borders at these prices.
+    Returns the prices, and how many rows are fractional there, ``sum_ik p_ik (1 - p_ik)``, by which
+    `is_last` tells whether the temperature is the last one; otherwise near the minimum is enough.
     """
     xp = compat.array_namespace(prices)
-    point = _evaluate(problem, prices, temperature)  # step 1
+    point = evaluate(problem, prices, temperature)  # step 1
     for _ in range(MOST_STEPS):
         gradient = point.gradient
         outward = ((prices <= problem.low) & (gradient > 0)) | (
@@ -333,29 +284,29 @@ def descend(
         free = xp.where(outward, xp.zeros_like(prices), xp.ones_like(prices))  # step 2
         # As much curvature more as the gradient would overcome within the longest step.
         damping = xp.abs(gradient) / LONGEST
-        step = -_solver(point, free, damping, problem)(gradient * free)  # step 3
-        slope, at_border = read(xp.sum(gradient * step), xp.sum(point.spread))
+        step = -linear_solver(point, free, damping, problem)(gradient * free)  # step 3
+        slope, n_fractional = read(xp.sum(gradient * step), xp.sum(point.spread))
         enough = PROMISE * prices.shape[0]
-        if not is_last(at_border):
-            enough = max(enough, EARLY_PROMISE * at_border)
+        if not is_last(n_fractional):
+            enough = max(enough, EARLY_PROMISE * n_fractional)
         if not -slope > enough * temperature:  # step 4
-            return prices, at_border
-        point = point._replace(borders=[])  # frees their memory
-        found = _search(problem, prices, step, point)  # step 5
+            return prices, n_fractional
+        point = point._replace(fractional=[])  # frees their memory
+        found = _line_search(problem, prices, step, point)  # step 5
         if found is None:
             break
         prices, point = found
     return prices, float(xp.sum(point.spread))
 
 
-def _search(
-    problem: Problem, prices: Array, step: Array, point: _Point
-) -> tuple[Array, _Point] | None:
+def _line_search(
+    problem: SmoothedDual, prices: Array, step: Array, point: Point
+) -> tuple[Array, Point] | None:
     """Prices along a direction whose value falls as it should, and their point; None if none do."""
     xp, length = compat.array_namespace(prices), 1.0
     while length > SHORTEST:
         tried = xp.minimum(xp.maximum(prices + length * step, problem.low), problem.high)
-        found = _evaluate(problem, tried, point.temperature)
+        found = evaluate(problem, tried, point.temperature)
         promised = unread(xp.sum(point.gradient * (tried - prices)))
         if bool(found.value <= point.value + ARMIJO * promised):
             return tried, found
@@ -363,17 +314,20 @@ def _search(
     return None
 
 
-def _solver(
-    point: _Point, free: Array, extra: Array | float, problem: Problem
+def linear_solver(
+    point: Point, free: Array, extra: Array, problem: SmoothedDual
 ) -> Callable[[Array], Array]:
-    """``rhs -> (curvature + extra / T)^-1 rhs`` on the free clusters, for rhs 0 elsewhere."""
+    """``rhs -> (curvature + extra / T)^-1 rhs`` on the free clusters, for rhs that are 0 elsewhere.
+
+    For (k,) vectors; by elimination, also for each row of an (r, k) array.
+    """
     xp, k, temperature = compat.array_namespace(free), free.shape[0], point.temperature
     diagonal = point.spread + 2.0 * point.corner - problem.pulled(point.corner)
     largest = xp.max(diagonal)
     ridge = extra + RIDGE * xp.where(largest < NOTHING, xp.ones_like(largest), largest)
 
-    def summed(of_part: Callable[[_Borders], Array]) -> Array:
-        return reduce(add, map_in_order(of_part, point.borders, like=free))
+    def summed(of_part: Callable[[Fractional], Array]) -> Array:
+        return reduce(add, map_in_order(of_part, point.fractional, like=free))
 
     if k <= DENSE:
         matrix = summed(lambda part: curvature(*part, n_clusters=k))
@@ -398,3 +352,49 @@ def _solver(
         )
 
     return iterate
+
+
+def refine_prices(
+    problem: SmoothedDual,
+    prices: Array,
+    *,
+    start: float,
+    fractional: float,
+    is_over: Callable[[], bool] = lambda: False,
+) -> RefinedPrices:
+    """Minimize the smoothed dual over the box, at falling temperatures.
+
+    Parameters
+    ----------
+    problem : SmoothedDual
+    prices : (k,) float64 array
+    start : float > 0
+        First temperature, in units of score: about how far the prices are off.
+    fractional : float > 0
+        Stop once so many rows are fractional, ``sum_ik p_ik (1 - p_ik)``.
+    is_over : callable, optional
+        Asked after each temperature: whether the time is up.
+
+    Returns
+    -------
+    RefinedPrices
+
+    Notes
+    -----
+    Cost of a step: O(m w^2 + k^3), or O(m w) per conjugate gradient for more than 96 clusters, for
+    m fractional rows; one to seven steps each time.
+    """
+    xp, k = compat.array_namespace(prices), prices.shape[0]
+    prices = xp.clip(prices, problem.low, problem.high)
+    temperature, before = start, math.inf
+    for _ in range(MOST_LEVELS):
+        many = (TIED if before > FEW * k else HALF) * before
+
+        def is_last(n_fractional: float, many: float = many) -> bool:
+            return n_fractional <= fractional or n_fractional > many
+
+        prices, n_fractional = descend(problem, prices, temperature, is_last=is_last)
+        if is_last(n_fractional) or is_over():
+            break
+        temperature, before = temperature / COOLING, n_fractional  # step 6
+    return RefinedPrices(prices, temperature)

@@ -1,27 +1,26 @@
 r"""Where the best prices can be: a trust region, learned on samples that grow.
 
 Problem: a region of prices that holds the optimal ones of ``max sum_i s_{i, y_i}``,
-``l_k <= n_k <= u_k`` with high probability, and is small, at a fraction of the cost of one look at
+``l_k <= n_k <= u_k`` with high probability, and is small, at a fraction of the cost of a pass over
 all scores. On m of n rows the bounds are ``(m / n) l_k`` and ``(m / n) u_k``.
 
-1. *Start* on a small sample: prices by online passes (`_online_passes`) or as given, and a radius
+1. *Start* on a small sample: prices by online passes (`_online_prices`) or as given, and a radius
    within which a typical row tells a few clusters apart.
 2. *Refine* on the sample: collect the candidates of the region, and run Newton's method on the
    smoothed dual inside it.
-3. *Accept* prices of which none stands at the edge, or few on a sample after the first: these keep
-   their radius. The counts of a sample scatter by about ``sqrt(n_k)`` each; that scatter, through
-   the inverse curvature of the dual, is the error of the prices (`_smoothed_dual.price_errors`) and
-   makes the next radius. A region that held all prices of a sample after the first is wide enough:
-   where hardly a row lies near a border, errors are what was known before, times deviations.
-4. *Grow* the region otherwise where prices stand at its edge, and repeat 2, from a temperature at
-   which the other prices stay where they are.
+3. *Accept* prices of which none is clamped, that is at a bound of the region, or few on a sample
+   after the first: these keep their radius. The errors of the others make the next radius
+   (`price_errors`). A region that held all prices of a sample after the first is wide enough: where
+   hardly a row is fractional, errors are what was known before, times deviations.
+4. *Grow* the region otherwise where it clamps prices, and repeat 2, from a temperature at which the
+   other prices stay where they are.
 5. *Move* it instead where candidates are often truncated. So many clusters nearly tie there that a
-   large region hides the clusters that rows have to go to, and prices run away: the region becomes
+   large region hides the clusters that rows have to go to, and prices diverge: the region becomes
    as small as candidates can tell clusters apart (`_region_from_rows`), and follows the prices.
 6. *Repeat* from 2 on a sample of eight times the rows, where the error is about a third, until a
-   sample would cost as much as all rows do. Once prices were accepted without an edge or a move,
-   the average of one online pass over the sample takes the place of 2 to 5 (`_averaged_prices`),
-   unless it is in doubt, or no engine passes over rows on this library.
+   sample would cost as much as all rows do. Once prices were accepted without a clamped one or a
+   move, the average of one online pass over the sample takes the place of 2 to 5
+   (`_online_prices`), unless it is in doubt, or no engine passes over rows on this library.
 
 Whether the region was right, the proof says in the end; a wrong one costs time.
 
@@ -30,7 +29,7 @@ symbol             here             shape      meaning
 =================  ===============  =========  ====================================================
 :math:`\pi_k`      ``center``       (k,)       of the region, float64, in units of score
 :math:`r_k`        ``radius``       (k,)       half its width
-:math:`m`          ``n_sample``     ()         rows of a sample
+:math:`m`          ``m``            ()         rows of a sample
 =================  ===============  =========  ====================================================
 """
 
@@ -43,26 +42,63 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds
+from ..core.random import random_signs
 from ..core.types import Array
-from ..online.assignment import relaxed
 from ..scores.sources import ScoreSource, subsample
 from ..scores.statistics import kept_in_memory, median, score_range, strided_ids
-from ._averaged_prices import averaged_region, passes_are_fast
-from ._candidates import Candidates, TrustRegion, collect_candidates, next_region
-from ._cooling import COOLING, LEAST_TEMPERATURE, refine_prices
-from ._online_passes import learn_prices
+from ._candidates import GROWTH, Candidates, TrustRegion, collect_candidates, next_region
+from ._online_prices import averaged_region, learn_prices, passes_are_fast
 from ._options import DEFAULT_OPTIONS, SolverOptions
-from ._region_from_rows import RegionLimit, brought_near, initial_radius, largest_radius
-from ._smoothed_dual import Problem, RefinedPrices, price_errors
+from ._region_from_rows import initial_radius, largest_radius, repair_prices
+from ._smoothed_dual import (
+    COOLING,
+    DENSE,
+    LEAST_TEMPERATURE,
+    RefinedPrices,
+    SmoothedDual,
+    evaluate,
+    linear_solver,
+    refine_prices,
+)
 
-__all__ = ["initial_region"]
+__all__ = ["initial_region", "price_errors"]
+
+SAMPLE_PART = 4
+"""What part of all rows the first sample is at most, where clusters ask for no more."""
+
+SAMPLE_GROWTH = 8
+"""Rows of a sample over those of the one before: the error of the prices falls to a third."""
+
+FULL_WIDTH_ROWS, NARROWER = 2**18, 8
+"""Rows of a sample up to which rows have `sample_width` candidates; above, an eighth: prices are
+known better, and averages mostly take the place of candidates."""
+
+KEPT_SCORES = 2**24
+"""Scores of a sample up to which they are kept for all passes over it: 64 MiB of float32."""
+
+TEMPERATURE = 0.25
+"""First temperature on a sample, in mean radii. At 1 a mixture takes four times as long, at a
+sixteenth twice (benchmarks/results/ablation.md)."""
+
+ATTEMPTS, MOVES = 6, 10
+"""Regions tried on one sample that grow, and that move."""
+
+OFTEN_TRUNCATED = 0.5
+"""Share of the rows with truncated candidates above which the region moves, not grows: at a tenth,
+regions of heavy tails move for nothing (benchmarks/results/ablation.md)."""
+
+DRAWS, KEY = 8, 0
+"""Draws of the scatter of counts, and their seed."""
+
+FAR_INSIDE = 4.0
+"""Standard deviations of a count: so far from its bounds it does not leave them."""
 
 
 class _Sample(NamedTuple):
     """A part of all rows as a problem of its own; nothing of it changes while it is solved.
 
-    Bounds are in samples, and may be fractions of one; `max_radius` is in units of score. As many
-    prices as `few` may stand at the edge of a region that is right for the others.
+    Bounds are in rows, and may be fractions of one; `max_radius` is in units of score. As many
+    prices as `few` may be clamped by a region that is right for the others.
     """
 
     source: ScoreSource
@@ -78,18 +114,19 @@ class _Attempt(NamedTuple):
 
     region: TrustRegion
     width: int
-    n_left: int
-    n_moves: int
-    temperature: float
+    n_tried: int = 1
+    n_moves: int = 0
+    temperature: float = math.inf
 
 
-class _Look(NamedTuple):
+class _Refined(NamedTuple):
     """What a sample says about a region; steps 3 to 5 judge it."""
 
     candidates: Candidates
-    problem: Problem
+    problem: SmoothedDual
     refined: RefinedPrices
-    at_edge: Array
+    clamped: Array
+    n_clamped: int
 
 
 def initial_region(
@@ -124,18 +161,18 @@ def initial_region(
     ids = (strided_ids(n, m, bounds.lower) for m in _sample_sizes(n, k, options))
     first, *larger = (subsample(source, some) for some in ids)
     # Step 1: start.
-    before, rows_of_sample = first.group.n_total, _kept(first, bounds, options)
-    prices = _learned(rows_of_sample, bounds, options) if prices is None else prices
-    some_rows = rows_of_sample.block(0, min(before, options.range_rows))
-    prices = brought_near(some_rows, prices, bounds)
+    before, rows_of_sample = first.group.n_total, _kept(first, bounds)
+    prices = learn_prices(rows_of_sample, bounds, options) if prices is None else prices
+    some_rows = rows_of_sample.block(0, min(before, options.typical_rows))
+    prices = repair_prices(some_rows, prices, bounds)
     max_radius = 2.0 * score_range(some_rows)
-    region = TrustRegion(prices, initial_radius(some_rows, prices, options))
+    region = TrustRegion(prices, initial_radius(some_rows, prices))
     if before == n or is_over():
         return region
     sample = _sample(rows_of_sample, bounds, n, max_radius, 0.0)  # no price is right at first
-    region, is_tied, is_settled = _refine_on(sample, region, options.initial_attempts, options)
+    region, is_settled = _refine_on(sample, region, options)
     for rows in larger:  # step 6
-        if is_tied or is_over():
+        if is_over():
             break
         averaged = None
         if is_settled and passes_are_fast(bounds.lower):
@@ -143,9 +180,8 @@ def initial_region(
         if averaged is not None:
             region = averaged
         else:
-            rows_of_sample = _kept(rows, bounds, options)
-            sample = _sample(rows_of_sample, bounds, n, max_radius, options.edge_share * k)
-            region, is_tied, is_settled = _refine_on(sample, region, options.attempts, options)
+            sample = _sample(_kept(rows, bounds), bounds, n, max_radius, options.edge_share * k)
+            region, is_settled = _refine_on(sample, region, options)
         before = rows.group.n_total
     return region
 
@@ -155,20 +191,19 @@ def _sample_sizes(n: int, k: int, options: SolverOptions) -> list[int]:
 
     There is one sample at least, which may have all rows.
     """
-    few = min(options.min_sample_rows, n // options.sample_part)
+    few = min(options.min_sample_rows, n // SAMPLE_PART)
     sizes = [min(n, max(few, options.sample_rows_per_cluster * k))]
     while True:
-        m = options.sample_growth * sizes[-1]
+        m = SAMPLE_GROWTH * sizes[-1]
         if 4 * m >= 3 * n or m * _width(m, options) > options.sample_entries:
             return sizes
         sizes.append(m)
 
 
-def _learned(rows_of_sample: ScoreSource, bounds: SizeBounds, options: SolverOptions) -> Array:
-    """Prices of online passes over the first sample."""
-    xp, m = compat.array_namespace(bounds.lower), rows_of_sample.group.n_total
-    free = relaxed(bounds)._replace(upper=xp.full_like(bounds.upper, m), n_samples=m)
-    return learn_prices(rows_of_sample, free, n_passes=options.online_passes, options=options)
+def _width(m: int, options: SolverOptions) -> int:
+    """Return how many candidates a row of a sample of m rows has."""
+    width = options.sample_width
+    return width if m <= FULL_WIDTH_ROWS else max(2, width // NARROWER)
 
 
 def _sample(
@@ -180,128 +215,133 @@ def _sample(
     return _Sample(rows_of_sample, share, lower, upper, max_radius, few)
 
 
-def _kept(sample: ScoreSource, bounds: SizeBounds, options: SolverOptions) -> ScoreSource:
-    """A sample whose scores are kept where they are few: they are looked at several times."""
-    if sample.group.n_total * sample.n_clusters > options.kept_entries:
-        return sample
-    return kept_in_memory(sample, like=bounds.lower)
-
-
-def _width(m: int, options: SolverOptions) -> int:
-    """Return how many candidates a row of a sample of m rows has: fewer, once prices are known."""
-    if m <= options.full_width_rows:
-        return options.sample_width
-    return max(2, options.sample_width // (4 if m <= options.large_pass_rows else 8))
+def _kept(sample: ScoreSource, bounds: SizeBounds) -> ScoreSource:
+    """A sample whose scores are kept where they are few: they are read several times."""
+    is_small = sample.group.n_total * sample.n_clusters <= KEPT_SCORES
+    return kept_in_memory(sample, like=bounds.lower) if is_small else sample
 
 
 def _refine_on(
-    sample: _Sample, region: TrustRegion, n_attempts: int, options: SolverOptions
-) -> tuple[TrustRegion, bool, bool]:
-    """Steps 2 to 5: the region of the best prices, whether all rows tie, and whether it is settled.
+    sample: _Sample, region: TrustRegion, options: SolverOptions
+) -> tuple[TrustRegion, bool]:
+    """Steps 2 to 5: the region of the best prices, and whether it is settled.
 
-    It is if it did not move, and no price stands at its edge.
+    It is if it did not move, and clamps no price.
     """
     xp, m = compat.array_namespace(region.center), sample.source.group.n_total
-    attempt = _Attempt(
-        region, _width(m, options), n_left=n_attempts, n_moves=0, temperature=math.inf
-    )
-    is_last = False
-    while not is_last:
-        look = _refined(sample, attempt, options)  # step 2
-        attempt, is_last = _judged(sample, attempt, look, options)  # steps 3 to 5
-    errors = price_errors(look.problem, look.refined, sample.share)
-    radius = options.deviations * errors + 2.0 * look.refined.temperature
-    n_at_edge = int(xp.sum(xp.astype(look.at_edge, xp.int64)))
+    following: _Attempt | None = _Attempt(region, _width(m, options))
+    while following is not None:
+        attempt = following
+        found = _refined(sample, attempt)  # step 2
+        following = _next_attempt(sample, attempt, found, options)  # steps 3 to 5
+    errors = price_errors(found.problem, found.refined, sample.share)
+    radius, held = options.deviations * errors + 2.0 * found.refined.temperature, attempt.region
     # More rows than the first sample's tell no less than the region that held their prices.
-    if sample.few and n_at_edge == 0:
-        radius = xp.minimum(radius, attempt.region.radius)
-    left = attempt.region.radius  # of few prices: they have just left it
-    if n_at_edge > sample.few:
-        left = _grown(attempt.region, look.at_edge, sample.max_radius, options)
-    n_truncated = int(xp.sum(xp.astype(look.candidates.is_truncated, xp.int64)))
-    region = TrustRegion(look.refined.prices, xp.where(look.at_edge, left, radius))
-    return region, n_truncated > options.tied_share * m, n_at_edge == 0 and not attempt.n_moves
+    if sample.few and found.n_clamped == 0:
+        radius = xp.minimum(radius, held.radius)
+    left = held.radius  # of few prices: they have just left it
+    if found.n_clamped > sample.few:
+        left = _grown(held, found.clamped, sample.max_radius)
+    region = TrustRegion(found.refined.prices, xp.where(found.clamped, left, radius))
+    return region, found.n_clamped == 0 and not attempt.n_moves
 
 
-def _refined(sample: _Sample, attempt: _Attempt, options: SolverOptions) -> _Look:
-    """Step 2: the best prices in the region, and which of them stand at its edge."""
+def _refined(sample: _Sample, attempt: _Attempt) -> _Refined:
+    """Step 2: the best prices in the region, and which of them it clamps."""
     region, m = attempt.region, sample.source.group.n_total
     xp, k = compat.array_namespace(region.center), sample.source.n_clusters
-    candidates = collect_candidates(
-        sample.source,
-        region.center - region.radius,
-        region.center + region.radius,
-        width=attempt.width,
-    )
-    problem = candidates.problem(sample.lower, sample.upper)
-    start = float(xp.mean(region.radius)) * options.sample_temperature
-    # Prices of an attempt before this one are best already, but for those at its edge.
+    candidates = collect_candidates(sample.source, *region.box, width=attempt.width)
+    problem = candidates.smoothed_dual(sample.lower, sample.upper)
+    start = float(xp.mean(region.radius)) * TEMPERATURE
+    # Prices of an attempt before this one are best already, but for those that it clamped.
     start = max(min(start, attempt.temperature), LEAST_TEMPERATURE)
     # Counts of m / k rows scatter by the root of that: a smoothing of as many does not show.
-    undecided = max(options.min_undecided, math.sqrt(m / k))
-    refined = refine_prices(problem, region.center, start=start, border=undecided)
-    return _Look(candidates, problem, refined, candidates.at_edge(refined.prices))
+    refined = refine_prices(problem, region.center, start=start, fractional=math.sqrt(m * k))
+    clamped = candidates.clamped(refined.prices)
+    n_clamped = int(xp.sum(xp.astype(clamped, xp.int64)))
+    return _Refined(candidates, problem, refined, clamped, n_clamped)
 
 
-def _judged(
-    sample: _Sample, attempt: _Attempt, look: _Look, options: SolverOptions
-) -> tuple[_Attempt, bool]:
-    """Steps 3 to 5: the next attempt, and whether to end with what this one has found."""
-    xp, m = compat.array_namespace(look.at_edge), sample.source.group.n_total
-    n_at_edge = int(xp.sum(xp.astype(look.at_edge, xp.int64)))
-    if n_at_edge == 0:  # step 3: accept
-        return attempt, True
-    if attempt.n_moves:
-        return _moved(sample, attempt, look.refined.prices, n_at_edge, options)
-    n_truncated = int(xp.sum(xp.astype(look.candidates.is_truncated, xp.int64)))
-    if n_truncated > options.truncated_often * m:  # step 5: what was found is of no use
-        center, radius = attempt.region
-        limit = _limit(sample, center, options)
-        if limit.radius > options.min_moving_radius * sample.max_radius:
-            region = TrustRegion(center, xp.clip(radius, max=limit.radius))
-            return attempt._replace(
-                region=region, width=limit.width, n_moves=1, temperature=math.inf
-            ), False
-    n_left = attempt.n_left - 1
-    if n_left == 0 or n_at_edge <= sample.few:
-        return attempt, True
-    grown = _grown(attempt.region, look.at_edge, sample.max_radius, options)  # step 4
-    region = TrustRegion(look.refined.prices, grown)
-    warm = COOLING * look.refined.temperature
-    return attempt._replace(region=region, n_left=n_left, temperature=warm), False
+def _next_attempt(
+    sample: _Sample, attempt: _Attempt, found: _Refined, options: SolverOptions
+) -> _Attempt | None:
+    """Steps 3 to 5: the next attempt, or None to end with what this one has found."""
+    prices, few = found.refined.prices, sample.few
+    if found.n_clamped == 0:  # step 3: accept
+        return None
+    if attempt.n_moves:  # step 5: move on
+        few = options.edge_share * sample.source.n_clusters
+        if attempt.n_moves > MOVES or found.n_clamped < few:
+            return None
+        return _small(sample, attempt, next_region(attempt.region, prices, is_moving=True), options)
+    if found.candidates.truncated_share(sample.source.group.n_total) > OFTEN_TRUNCATED:
+        return _small(sample, attempt, attempt.region, options)  # the prices are of no use
+    if attempt.n_tried == ATTEMPTS or found.n_clamped <= few:
+        return None
+    grown = TrustRegion(prices, _grown(attempt.region, found.clamped, sample.max_radius))  # step 4
+    warm = COOLING * found.refined.temperature
+    return attempt._replace(region=grown, n_tried=attempt.n_tried + 1, temperature=warm)
 
 
-def _moved(
-    sample: _Sample, attempt: _Attempt, prices: Array, n_at_edge: int, options: SolverOptions
-) -> tuple[_Attempt, bool]:
-    """Step 5: the region around the prices, as large as candidates can tell clusters apart."""
-    m, k = sample.source.group.n_total, sample.source.n_clusters
-    max_moves = options.max_moves if m <= options.full_width_rows else attempt.n_left
-    if attempt.n_moves > max_moves or n_at_edge < options.edge_share * k:
-        return attempt, True
-    region = next_region(attempt.region, prices, is_moving=True, options=options)
-    limit = _limit(sample, region.center, options)
-    if limit.radius <= options.min_moving_radius * sample.max_radius:
-        return attempt._replace(region=region), True  # most rows tie: no region helps
-    share = min(limit.radius, sample.max_radius) / median(region.radius)
-    region = region._replace(radius=region.radius * share)
-    return attempt._replace(
-        region=region, width=limit.width, n_moves=attempt.n_moves + 1, temperature=math.inf
-    ), False
-
-
-def _limit(sample: _Sample, center: Array, options: SolverOptions) -> RegionLimit:
-    """How large a region around these prices the candidates of a sample allow."""
+def _small(
+    sample: _Sample, attempt: _Attempt, region: TrustRegion, options: SolverOptions
+) -> _Attempt | None:
+    """Step 5: the region as large as candidates can tell clusters apart; None if all rows tie."""
     m = sample.source.group.n_total
-    rows = sample.source.block(0, min(m, options.range_rows))
-    return largest_radius(
-        rows, center, n_rows=m, max_entries=options.moving_entries, options=options
-    )
+    rows = sample.source.block(0, min(m, options.typical_rows))
+    limit = largest_radius(rows, region.center, n_rows=m, max_entries=options.max_entries)
+    if limit.radius == 0.0:
+        return None
+    share = min(limit.radius, sample.max_radius) / median(region.radius)
+    region = TrustRegion(region.center, share * region.radius)
+    return _Attempt(region, limit.width, n_moves=attempt.n_moves + 1)
 
 
-def _grown(region: TrustRegion, at_edge: Array, max_radius: float, options: SolverOptions) -> Array:
-    """Step 4: the radius, larger for prices at the edge, but no larger than scores differ."""
-    xp = compat.array_namespace(at_edge)
+def _grown(region: TrustRegion, clamped: Array, max_radius: float) -> Array:
+    """Step 4: the radius, larger for clamped prices, but no larger than scores differ."""
+    xp = compat.array_namespace(clamped)
     most = max(max_radius, float(xp.max(region.radius)))
-    grown = xp.clip(options.region_growth * region.radius, max=most)
-    return xp.where(at_edge, grown, region.radius)
+    return xp.where(clamped, xp.clip(GROWTH * region.radius, max=most), region.radius)
+
+
+def price_errors(problem: SmoothedDual, found: RefinedPrices, share: float) -> Array:
+    """Return how far prices learned on a sample are off, as a standard deviation per cluster.
+
+    Counts of a sample scatter by about ``sqrt(n_k)``, and a scatter dn of the counts moves the
+    prices by ``curvature^-1 dn``. The result is the root mean square over a few draws of signs. It
+    is never below the mean of all clusters, and never far above the radius of the box, which enters
+    as the standard deviation known before.
+
+    Parameters
+    ----------
+    problem : SmoothedDual
+    found : RefinedPrices
+        Of `refine_prices`, with some rows left fractional.
+    share : float in [0, 1]
+        Share of all samples that the sample has: 1 leaves no error.
+
+    Returns
+    -------
+    (k,) float64 array, in units of score
+    """
+    xp, prices = compat.array_namespace(found.prices), found.prices
+    point = evaluate(problem, prices, found.temperature)
+    scatter = xp.sqrt(xp.clip(point.counts, min=1.0) * (1.0 - share))
+    # Bounds hold a price near 0 only as long as counts stay inside them, and these scatter.
+    inside = xp.minimum(point.counts - problem.lower, problem.upper - point.counts)
+    corner = xp.where(inside > FAR_INSIDE * scatter, point.corner, xp.zeros_like(prices))
+    point = point._replace(corner=corner)
+    known = float(xp.mean((problem.high - problem.low) / 2.0))
+    known = max(known, 2.0**-52 * point.temperature)  # a region may have no extent at all
+    prior = point.temperature * xp.mean(scatter) / known
+    solve = linear_solver(point, xp.ones_like(prices), prior, problem)
+    k, device, total = prices.shape[0], compat.device(prices), xp.zeros_like(prices)
+    draws = random_signs((DRAWS, k), key=KEY, xp=xp, device=device) * scatter
+    draws = draws - xp.stack([xp.mean(draws[i, :]) for i in range(DRAWS)])[:, None]
+    moves = solve(draws) if k <= DENSE else xp.stack([solve(draws[i, :]) for i in range(DRAWS)])
+    unit = xp.max(xp.abs(moves))  # of squares that would overflow or vanish
+    unit = xp.where((unit == 0.0) | ((1e-150 < unit) & (unit < 1e150)), xp.ones_like(unit), unit)
+    for i in range(DRAWS):
+        total = total + (moves[i, :] / unit) * (moves[i, :] / unit)
+    square = total / DRAWS
+    return unit * xp.sqrt(xp.maximum(square, xp.mean(square)))

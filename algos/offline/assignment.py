@@ -4,14 +4,8 @@ Problem (CoKe Eq. 6 with both bounds), for scores in memory or multiplied a bloc
 
 maximize ``sum_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``.
 
-The method is Algorithm 1 of docs/math/assignment.md, whose lines the comments name:
-
-* lines 1 to 3: small problems, labels that need no price, few clusters (`_last_resort`, `_ties`,
-  `_few_clusters`);
-* line 4: prices learned on samples, and how far they can be off (`_trust_region`);
-* lines 5 to 14: candidates of a pass over all rows (`_candidates`), Newton's method, paths and the
-  proof on these (`_reduced`), and the next region, until the gap is proven;
-* lines 15 and 16: labels of online passes, or the optimum from all scores (`_last_resort`).
+The method is Algorithm 1 of docs/math/assignment.md (`_search`). Here stand its three doors: they
+check what is given, and choose the unit of score.
 
 =====================  ===============  =======  =================================================
 paper                  here             shape    meaning
@@ -47,34 +41,12 @@ from ..scores.statistics import (
     rescaled,
     strided_ids,
 )
-from ._candidates import (
-    TooManyCandidatesError,
-    TrustRegion,
-    collect_candidates,
-    next_region,
-)
-from ._last_resort import last_resort, solve_in_full
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, in_unit
-from ._reduced import are_few, solve_reduced
-from ._region_from_rows import usable_prices, within_memory
-from ._search import (
-    FROM_PASS,
-    Problem,
-    Search,
-    best_of,
-    extrapolated,
-    reach_in_unit,
-    started,
-    without_passes,
-)
-from ._ties import tied_share
+from ._reduced import is_small
+from ._search import Problem, solve
 
 __all__ = ["OfflineAssignment", "assign_exact", "assign_offline", "assign_source"]
-
-PATIENCE = 8
-"""Passes that have to lower the least bound by half of the tolerance, where no other end is left
-than their labels or those of online passes."""
 
 
 def assign_offline(
@@ -82,7 +54,7 @@ def assign_offline(
     bounds: SizeBounds,
     *,
     prices: Array | None = None,
-    reach: Array | None = None,
+    price_radius: Array | None = None,
     weights: Array | None = None,
     tol: float = 1e-4,
     time_limit: float | Deadline | None = None,
@@ -100,9 +72,10 @@ def assign_offline(
     prices : (k,) float64 array, optional
         Where to start, such as those of a similar problem. Any numbers do: prices so large that
         scores vanish beside them are dropped, as if none were given.
-    reach : (k,) float64 array, optional
+    price_radius : (k,) float64 array, optional
         About how far the best prices can be from these, in units of score, above 0. It saves the
-        samples on which that is learned; too small a reach costs passes, too large candidates.
+        samples on which that is learned; too small a radius costs passes, too large one
+        candidates.
     weights : (n,) real array, optional
         At least 0: the objective is ``sum_i w_i s_{i, y_i}``. Sizes count samples, whatever their
         weight.
@@ -110,7 +83,7 @@ def assign_offline(
         Relative gap to prove; 0 for the optimum.
     time_limit : float >= 0, or Deadline, optional
         Seconds after which the search ends with the best labels so far and the gap that is proven;
-        where there are none yet, two online passes find some. It is looked at between steps: one
+        where there are none yet, two online passes find some. The clock is read between steps: one
         that has begun, such as a pass, a temperature of Newton's method or paths, comes to its end.
     options : SolverOptions
         How much time and memory the proof may take; the defaults suit all problems we know.
@@ -146,10 +119,16 @@ def assign_offline(
     check_bounds(bounds)
     check_real("scores", scores)
     check_shape("scores", scores, (bounds.n_samples or "n", bounds.n_clusters))
-    check_same_place(scores=scores, bounds=bounds.lower, prices=prices, reach=reach)
+    check_same_place(scores=scores, bounds=bounds.lower, prices=prices, price_radius=price_radius)
     source = score_source(scores, weights)
     return assign_source(
-        source, bounds, prices=prices, reach=reach, tol=tol, time_limit=time_limit, options=options
+        source,
+        bounds,
+        prices=prices,
+        price_radius=price_radius,
+        tol=tol,
+        time_limit=time_limit,
+        options=options,
     )
 
 
@@ -158,7 +137,7 @@ def assign_exact(
     bounds: SizeBounds,
     *,
     prices: Array | None = None,
-    reach: Array | None = None,
+    price_radius: Array | None = None,
     weights: Array | None = None,
     time_limit: float | Deadline | None = None,
     options: SolverOptions = DEFAULT_OPTIONS,
@@ -186,7 +165,7 @@ def assign_exact(
         scores,
         bounds,
         prices=prices,
-        reach=reach,
+        price_radius=price_radius,
         weights=weights,
         tol=0.0,
         time_limit=time_limit,
@@ -199,7 +178,7 @@ def assign_source(
     bounds: SizeBounds,
     *,
     prices: Array | None = None,
-    reach: Array | None = None,
+    price_radius: Array | None = None,
     tol: float = 1e-4,
     time_limit: float | Deadline | None = None,
     options: SolverOptions = DEFAULT_OPTIONS,
@@ -212,7 +191,7 @@ def assign_source(
         Of a matrix, or of features and centers (`scores.sources`).
     bounds : SizeBounds
         Of all rows of all ranks.
-    prices, reach, tol, time_limit, options
+    prices, price_radius, tol, time_limit, options
         As in `assign_offline`.
 
     Returns
@@ -246,15 +225,15 @@ def assign_source(
     check_shape("bounds.lower", bounds.lower, (k,))
     check_interval("tol", tol, 0.0, 1.0)
     deadline = deadline_of(time_limit)
-    check_same_place(bounds=bounds.lower, prices=prices, reach=reach)
+    check_same_place(bounds=bounds.lower, prices=prices, price_radius=price_radius)
     prices = check_per_cluster("prices", prices, k)
-    reach = check_per_cluster("reach", reach, k)
-    if reach is not None:
-        least = float(compat.array_namespace(reach).min(reach))
+    price_radius = check_per_cluster("price_radius", price_radius, k)
+    if price_radius is not None:
+        least = float(compat.array_namespace(price_radius).min(price_radius))
         if prices is None or least <= 0.0:
             got = "no prices" if prices is None else f"{least:g}"
             msg = (
-                f"reach must be above 0 for each cluster, and come with prices, got {got}"
+                f"price_radius must be above 0 for each cluster, and come with prices, got {got}"
                 ". To fix this, leave it out where nothing is known"
             )
             raise InvalidValueError(msg)
@@ -262,117 +241,13 @@ def assign_source(
         options = replace(options, max_entries=options.entries_of(n))
     coarsest = source.exponent
     if n:
-        if are_few(n, k, options, bounds.lower):
+        if is_small(n, k, options, bounds.lower):
             source = kept_in_memory(source, like=bounds.lower)
-        source = in_range(source, strided_ids(n, min(n, options.unit_rows), bounds.lower))
-    problem = Problem(source, bounds, tol, options, reach, deadline)
+        source = in_range(source, strided_ids(n, min(n, options.typical_rows), bounds.lower))
+    problem = Problem(source, bounds, tol, options, price_radius, deadline)
     try:
-        result = _solved(problem, prices)
+        result = solve(problem, prices)
     except ScoresOutOfRangeError:  # a row that the sample did not have
         source = rescaled(source)
-        result = _solved(problem._replace(source=source), prices)
+        result = solve(problem._replace(source=source), prices)
     return in_unit(result, source.exponent, coarsest)
-
-
-def _solved(
-    problem: Problem, prices: Array | None, known: OfflineAssignment | None = None
-) -> OfflineAssignment:
-    """Solve in the unit of the source; labels may be `known` already."""
-    source, options, reach = problem.source, problem.options, problem.reach
-    given, prices = prices, None if prices is None else usable_prices(source, prices)
-    if reach is not None:
-        reach = None if prices is None else reach_in_unit(reach, source.exponent)
-        problem = problem._replace(reach=reach)
-    if problem.n_scores <= options.full_entries:
-        return solve_in_full(problem, prices)  # line 1
-    if (easy := without_passes(problem, prices)) is not None:  # lines 2 and 3
-        return easy
-    search = started(problem, prices)._replace(online=known)  # line 4
-    return _by_passes(problem, search, given)
-
-
-def _by_passes(problem: Problem, search: Search, given: Array | None) -> OfflineAssignment:
-    """Lines 5 to 16, after prices were learned; those `given` are in the caller's unit."""
-    source, _, tol, options, reach, _ = problem
-    may_end_full = problem.is_exact or problem.n_scores <= options.last_entries
-    least: list[float] = []
-    for n_passes in range(options.max_passes):
-        if search.is_limited:
-            # Line 6.
-            region, width = within_memory(source, search.region, search.width, options)
-            search = search._replace(region=region, width=width)
-        if problem.is_over():
-            return last_resort(problem, search)
-        search = _after_pass(problem, search, n_passes)  # lines 7 to 13
-        if search.best is not None and search.best.gap <= tol:
-            return search.best
-        if search.is_tied and (may_end_full or reach is not None):
-            break
-        least.append(search.least_bound)
-        if not may_end_full and n_passes >= PATIENCE:
-            fall = least[n_passes - PATIENCE] - least[n_passes]
-            if not fall > 0.5 * tol * abs(least[n_passes]):  # most rows tie
-                break
-    if reach is not None:  # prices were farther off than that, or not nearly so far
-        known = best_of(search.best, search.online)
-        return _solved(problem._replace(reach=None), given, known)
-    return last_resort(problem, search)  # lines 15 and 16
-
-
-def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
-    """Lines 7 to 13: one pass over all scores, and what it adds to the search."""
-    source, bounds, tol, options = problem[:4]
-    (center, radius), n = search.region, source.group.n_total
-    xp = compat.array_namespace(center)
-    most, region = None if problem.is_exact else options.max_entries, search.region
-    try:
-        candidates = collect_candidates(  # line 7
-            source, center - radius, center + radius, width=search.width, max_entries=most
-        )
-    except TooManyCandidatesError:
-        return search._replace(region=TrustRegion(center, radius / 2.0), is_limited=True)
-    tied = tied_share(candidates, n)
-    if tied > options.often_tied_share and problem.reach is not None:
-        return search._replace(is_tied=True)  # a region not from samples may just be too large
-    is_wide = (  # lists that are twice as long would leave most out as well
-        not search.is_limited
-        and tied > options.often_tied_share
-        and 4 * search.width <= source.n_clusters
-    )
-    if tied > options.tied_share:  # nothing would be learned
-        return search._replace(
-            width=2 * search.width,
-            is_limited=search.is_limited or is_wide,
-            is_tied=n_passes > 0 and not is_wide,
-        )
-    rough = options.rough_gap if n_passes >= options.rough_after and most is not None else tol
-    solution = solve_reduced(  # lines 8 to 11
-        candidates,
-        bounds,
-        region,
-        tol,
-        max_truncation=max(tol, rough),
-        is_over=problem.is_over,
-        options=options,
-    )
-    judged = search.judged(solution)
-    if judged.best is not None and judged.best.gap <= tol:
-        return judged
-    if n_passes > 0 and tied > options.often_tied_share and 4 * search.width > source.n_clusters:
-        return judged._replace(is_tied=True)
-    prices, width, is_limited = solution.prices, search.width, search.is_limited
-    if tied > 0.0 and not is_limited:
-        width *= 2
-        grows = is_wide and bool(xp.any(candidates.at_edge(prices)))
-        is_limited = grows or (most is not None and n * width > most)
-    is_limited = is_limited or (n_passes > 0 and solution.assignment is None)
-    # Line 12.
-    region = next_region(region, prices, is_moving=is_limited, by_steps=is_limited, options=options)
-    before, last = search.last_proving, solution.proving
-    # Line 13.
-    if n_passes >= FROM_PASS and bool(xp.any(candidates.at_edge(last))):
-        del candidates  # as much memory as the next ones take
-        farther = None if before is None else extrapolated(source, bounds, before, last)
-        if farther is not None:
-            region, last = TrustRegion(farther, region.radius), None
-    return judged._replace(region=region, width=width, is_limited=is_limited, last_proving=last)

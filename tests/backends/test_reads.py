@@ -161,7 +161,7 @@ def test_a_scan_of_many_blocks_reads_as_often_as_one_of_few(transfers):
 
 
 def test_reads_in_a_newton_step_are_noticed(transfers, monkeypatch):
-    real = _smoothed_dual._evaluate
+    real = _smoothed_dual.evaluate
 
     def reading(problem, prices, temperature):
         point = real(problem, prices, temperature)
@@ -170,7 +170,7 @@ def test_reads_in_a_newton_step_are_noticed(transfers, monkeypatch):
             point.counts[j].item()
         return point
 
-    monkeypatch.setattr(_smoothed_dual, "_evaluate", reading)
+    monkeypatch.setattr(_smoothed_dual, "evaluate", reading)
     with pytest.raises(AssertionError):
         check_offline(transfers, 20_000, 50)
 

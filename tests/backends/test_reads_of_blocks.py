@@ -18,7 +18,7 @@ from dualclust.algos.clustering._restrictions import restrictions_of  # noqa: E4
 from dualclust.algos.clustering.minibatch import init_minibatch  # noqa: E402
 from dualclust.algos.clustering.minibatch_pass import minibatch_pass  # noqa: E402
 from dualclust.algos.offline._candidates import collect_candidates  # noqa: E402
-from dualclust.algos.offline._online_passes import assign_in_passes  # noqa: E402
+from dualclust.algos.offline._online_labels import assign_in_passes  # noqa: E402
 from dualclust.algos.scores import blocks  # noqa: E402
 from dualclust.algos.scores.sources import feature_source, product_source, score_source  # noqa: E402
 from dualclust.algos.selection import Candidate, survey  # noqa: E402

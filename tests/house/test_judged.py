@@ -55,7 +55,7 @@ WITHOUT = {
     "largest_accepted": "how to compute",
     "largest_score": "how to compute",
     "log_sphere_area": "a constant of mathematics, compared with mpmath's",
-    "may_be_free": "how to compute",
+    "bounds_may_be_inactive": "how to compute",
     "median": "how to compute",
     "sample_rows": "how to compute",
     "score_range": "how to compute",
@@ -269,7 +269,7 @@ def test_what_is_not_judged_is_counted():
 
 
 def test_an_observed_function_keeps_its_signature_and_documentation():
-    assert "reach" in inspect.signature(dc.assign_offline).parameters
+    assert "price_radius" in inspect.signature(dc.assign_offline).parameters
     assert dc.assign_offline.__doc__ is not None
     assert dc.assign_offline.__module__ == "dualclust.algos.offline.assignment"
     assert "source = score_source" in inspect.getsource(dc.assign_offline)

@@ -189,7 +189,7 @@ def test_the_likeliest_file_is_among_the_first(module: str, function: str, first
     ("module", "package", "some"),
     [
         ("algos/offline/_proof.py", "algos/offline", "tests/reference/test_highs.py"),
-        ("algos/offline/_proof.py", "algos/offline", "tests/unit/offline/test_ties.py"),
+        ("algos/offline/_proof.py", "algos/offline", "tests/unit/offline/test_special_cases.py"),
         ("backends/torch_cpu.py", "backends", "tests/backends/test_table.py"),
         (
             "train/methods/propos/_passes.py",

@@ -64,7 +64,7 @@ class Call(NamedTuple):
         """Call the library."""
         (scores, lower, upper, weights), prices, reach, tol, options, mode, n_looks = self
         bounds = SizeBounds.from_counts(lower, upper, n_samples=len(scores))
-        start: dict[str, Any] = {"prices": prices, "reach": reach, "options": options}
+        start: dict[str, Any] = {"prices": prices, "price_radius": reach, "options": options}
         if n_looks is not None:  # a clock that moves by a second each time somebody looks at it
             start["time_limit"] = Deadline(float(n_looks), clock=count(-1.0).__next__)
         with engine(mode):
@@ -80,7 +80,7 @@ def random_assignment(rng: np.random.Generator) -> str:
 
 
 def random_start(rng: np.random.Generator) -> str:
-    """The same from prices of any scale, and a reach of any."""
+    """The same from prices of any scale, and a radius of any."""
     problem = draw_problem(rng)
     return solved(rng, problem, *draw_wild_start(rng, problem.scores))
 

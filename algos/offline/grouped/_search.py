@@ -23,9 +23,8 @@ from ...scores.sources import ScoreSource, score_source
 from ...scores.statistics import strided_ids
 from .._augmenting_paths import augmenting_paths
 from .._candidates import Candidates, all_candidates, collect_candidates
-from .._cooling import refine_prices
 from .._proof import rounding_of
-from .._smoothed_dual import Problem as SmoothedProblem
+from .._smoothed_dual import SmoothedDual, refine_prices
 from ..assignment import assign_source
 
 __all__ = ["Found", "Problem", "Proof", "places_of", "problem_of", "solved"]
@@ -273,7 +272,7 @@ def _pass(problem: Problem, search: _Search) -> Found:
     window, n_nodes = math.inf, prices.shape[0]
     if math.isfinite(radius) and n_nodes <= MOST_NODES and rows.shape[0]:
         own_fixed = _own_counts(problem, labels, xp.astype(~free, xp.int64))
-        dual = SmoothedProblem(
+        dual = SmoothedDual(
             values=values,
             clusters=nodes,
             fixed_counts=own_fixed,
@@ -283,7 +282,7 @@ def _pass(problem: Problem, search: _Search) -> Found:
             high=prices + radius,
             tree=_tree(problem),
         )
-        refined = refine_prices(dual, prices, start=0.5 * radius, border=ON_BORDER)
+        refined = refine_prices(dual, prices, start=0.5 * radius, fractional=ON_BORDER * n_nodes)
         at_edge = (refined.prices <= dual.low) | (refined.prices >= dual.high)
         (share,) = read(xp.mean(xp.astype(at_edge, xp.float64)))
         prices, window = refined.prices, WINDOW * refined.temperature

@@ -198,7 +198,7 @@ class TestScales:
         scores = np.random.default_rng(3).normal(size=(n, 4))
         bounds = SizeBounds.from_ratios(4, n_samples=n, lower=0.99, upper=1.01)
         plain = assign_exact(scores, bounds, options=options)
-        shown = statistics.strided_ids(n, options.unit_rows, scores).tolist()
+        shown = statistics.strided_ids(n, options.typical_rows, scores).tolist()
         row = next(iter(set(range(n)) - set(shown)))
         far = scores.copy()
         far[row] += np.where(np.arange(4) == plain.labels[row], 1.5e308, -1.5e308)

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.offline import _averaged_prices
-from dualclust.algos.offline._averaged_prices import (
+from dualclust.algos.offline import _online_prices
+from dualclust.algos.offline._candidates import TrustRegion
+from dualclust.algos.offline._online_prices import (
     FARTHEST,
+    LOSS,
     PARTS,
     RESTLESS,
     AveragedPrices,
@@ -17,7 +19,6 @@ from dualclust.algos.offline._averaged_prices import (
     parts_of_pass,
     passes_are_fast,
 )
-from dualclust.algos.offline._candidates import TrustRegion
 from dualclust.algos.offline._options import SolverOptions
 from dualclust.algos.offline.assignment import assign_source
 from dualclust.algos.scores.blocks import block_rows, row_blocks
@@ -78,7 +79,7 @@ def test_a_forbidden_pair_costs_its_cluster():
 CENTER, RADIUS = np.asarray([0.5, -0.25, 0.0]), np.asarray([0.25, 0.5, 1.0])
 
 
-def region_of(monkeypatch, prices, change, **options):
+def region_of(monkeypatch, prices, change):
     """The region of given averages of 400 of 1,000 rows, from that of 100 rows."""
     seen = []
 
@@ -86,10 +87,10 @@ def region_of(monkeypatch, prices, change, **options):
         seen.append((source, bounds, start, options))
         return AveragedPrices(np.asarray(prices), np.asarray(change))
 
-    monkeypatch.setattr(_averaged_prices, "averaged_prices", averages)
+    monkeypatch.setattr(_online_prices, "averaged_prices", averages)
     scores = np.random.default_rng(0).normal(size=(1000, 3))
     bounds = SizeBounds.from_ratios(3, n_samples=1000)
-    own = SolverOptions(**options)
+    own = SolverOptions()
     region = TrustRegion(CENTER, RADIUS)
     sample = score_source(scores[:400])
     found = averaged_region(sample, bounds, region, 100, options=own)
@@ -104,9 +105,9 @@ FALL = math.sqrt((1 / 400 - 1 / 1000) / (1 / 100 - 1 / 1000))
 
 def test_the_radius_falls_as_the_error_of_counts(monkeypatch):
     prices = CENTER + 0.5 * RADIUS
-    found = region_of(monkeypatch, prices, np.zeros(3), averaging_loss=1.5)
+    found = region_of(monkeypatch, prices, np.zeros(3))
     np.testing.assert_array_equal(found.center, prices)
-    np.testing.assert_allclose(found.radius, 1.5 * FALL * RADIUS, rtol=1e-12)
+    np.testing.assert_allclose(found.radius, LOSS * FALL * RADIUS, rtol=1e-12)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -119,12 +120,8 @@ def test_prices_that_went_far_are_in_doubt(k, sign, monkeypatch):
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_prices_that_have_not_arrived_are_in_doubt(sign, monkeypatch):
-    new = 1.25 * FALL * RADIUS
+    new = LOSS * FALL * RADIUS
     for part, is_known in ((0.99 * RESTLESS, True), (1.01 * RESTLESS, False)):
         assert (region_of(monkeypatch, CENTER, sign * part * new) is not None) is is_known
     alone = math.sqrt(3.0) * 0.99 * RESTLESS * new * np.asarray([0.0, 1.0, 0.0])
     assert region_of(monkeypatch, CENTER, alone) is not None  # the mean of the squares counts
-
-
-def test_constants_are_the_chosen_ones():
-    assert (PARTS, FARTHEST, RESTLESS) == (16, 0.75, 0.5)

@@ -5,8 +5,7 @@ import pytest
 
 from dualclust.algos.offline import _smoothed_dual
 from dualclust.algos.offline._candidates import all_candidates
-from dualclust.algos.offline._cooling import refine_prices
-from dualclust.algos.offline._smoothed_dual import FAR
+from dualclust.algos.offline._smoothed_dual import FAR, refine_prices
 from dualclust.algos.scores.sources import score_source
 from dualclust.backends import engine, numba_smoothed_dual
 from tests.compare import to_numpy
@@ -21,16 +20,16 @@ def problem_of(xp, seed, n=60_000, k=5, slack=0.1):
     even = np.full(k, n / k)
     limit = np.full(k, 9.0)
     made = all_candidates(score_source(xp.asarray(scores)), like=xp.asarray(np.zeros(k)))
-    made = made.problem(xp.asarray((1.0 - slack) * even), xp.asarray((1.0 + slack) * even))
+    made = made.smoothed_dual(xp.asarray((1.0 - slack) * even), xp.asarray((1.0 + slack) * even))
     return made._replace(low=xp.asarray(-limit), high=xp.asarray(limit))
 
 
 def test_engines_find_the_prices_of_the_text():
     for seed in range(2):
         made = problem_of(NUMPY, seed)
-        found = refine_prices(made, np.zeros(5), start=0.5, border=30.0)
+        found = refine_prices(made, np.zeros(5), start=0.5, fractional=150.0)
         with engine("reference"):
-            whole = refine_prices(made, np.zeros(5), start=0.5, border=30.0)
+            whole = refine_prices(made, np.zeros(5), start=0.5, fractional=150.0)
         assert found.temperature == whole.temperature
         # As near as descents end: a small part of the temperature.
         moved = np.abs(to_numpy(found.prices) - to_numpy(whole.prices))

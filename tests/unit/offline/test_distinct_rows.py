@@ -5,7 +5,7 @@ import pytest
 
 import dualclust as dc
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.offline._ties import region_of_distinct_rows
+from dualclust.algos.offline._special_cases import region_of_distinct_rows
 from dualclust.algos.online import dual_value
 from dualclust.algos.scores.sources import score_source
 from tests.compare import to_numpy

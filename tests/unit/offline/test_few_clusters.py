@@ -7,26 +7,26 @@ import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.offline import SolverOptions, _few_clusters, assign_exact, assignment
-from dualclust.algos.offline._few_clusters import _all_finite, solve_few
+from dualclust.algos.offline import SolverOptions, _all_scores, assign_exact, assignment
+from dualclust.algos.offline._all_scores import _all_finite, solve_few
 from dualclust.algos.offline._options import DEFAULT_OPTIONS
-from dualclust.algos.offline._reduced import are_few
+from dualclust.algos.offline._reduced import is_small
 from dualclust.algos.scores.sources import alone, score_source
 from dualclust.algos.scores.statistics import kept_in_memory
 from dualclust.backends import engine
 from tests.compare import to_numpy
 from tests.problems import cone_scores, mixture_scores
 
-PASSES = SolverOptions(few_growth=0)
+PASSES = SolverOptions(few_clusters=0)
 """No problem has few clusters."""
 
 
 def test_which_problems_have_few_clusters():
     like = np.zeros(1)
-    assert are_few(2**14, 16, DEFAULT_OPTIONS, like)
-    assert not are_few(2**14 + 1, 16, DEFAULT_OPTIONS, like)
-    assert not are_few(1000, 17, DEFAULT_OPTIONS, like)
-    assert not are_few(1000, 2, SolverOptions(full_entries=0), like)
+    assert is_small(2**14, 16, DEFAULT_OPTIONS, like)
+    assert not is_small(2**14 + 1, 16, DEFAULT_OPTIONS, like)
+    assert not is_small(1000, 17, DEFAULT_OPTIONS, like)
+    assert not is_small(1000, 2, SolverOptions(full_entries=0), like)
 
 
 def test_without_an_engine_for_paths_few_are_those_that_are_solved_in_full():
@@ -34,10 +34,10 @@ def test_without_an_engine_for_paths_few_are_those_that_are_solved_in_full():
     for engineless in ("reference", "strict"):
         other = pytest.importorskip("array_api_strict").zeros(1) if engineless == "strict" else like
         with engine("reference" if engineless == "reference" else "auto"):
-            assert are_few(2**12, 16, DEFAULT_OPTIONS, other)
-            assert not are_few(2**12 + 1, 16, DEFAULT_OPTIONS, other)
-            assert not are_few(1, 2, PASSES, other)
-    assert are_few(2**12 + 1, 16, DEFAULT_OPTIONS, like)
+            assert is_small(2**12, 16, DEFAULT_OPTIONS, other)
+            assert not is_small(2**12 + 1, 16, DEFAULT_OPTIONS, other)
+            assert not is_small(1, 2, PASSES, other)
+    assert is_small(2**12 + 1, 16, DEFAULT_OPTIONS, like)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_labels_with_a_gap_are_left_to_others(monkeypatch):
     bounds = SizeBounds.from_counts([10] * 3, [20] * 3, n_samples=40)
     found = solve_few(score_source(scores), bounds, None, 0.0)
     for given, wanted in ((None, None), (found._replace(gap=0.5), None), (found, found)):
-        monkeypatch.setattr(_few_clusters, "labels_by_paths", lambda *args, given=given: (given, 0))
+        monkeypatch.setattr(_all_scores, "labels_by_paths", lambda *args, given=given: (given, 0))
         again = solve_few(score_source(scores), bounds, None, 0.25)
         assert (again is None) == (wanted is None)
         assert again is None or again.labels is wanted.labels
@@ -168,7 +168,7 @@ def test_ranks_find_what_one_finds_alone():
 
 
 @pytest.mark.unjudged(reason="it lists the blocks that are read")
-def test_where_clusters_are_few_the_source_is_read_once():
+def test_where_clusters_is_small_the_source_is_read_once():
     scores, asked = np.random.default_rng(0).normal(size=(200, 4)), []
     plain = score_source(scores)
     source = plain._replace(block=lambda a, b: asked.append((a, b)) or plain.block(a, b), take=None)

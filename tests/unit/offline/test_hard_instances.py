@@ -47,7 +47,7 @@ def test_work_is_bounded(name):
     assert np.all(np.isfinite(hard.scores[np.arange(n), found.labels]))
     passes, steps = MOST.get(name, USUAL)
     assert 0 < sum(count[where] for where in OVER_SCORES) <= passes
-    assert count["_smoothed_dual._evaluate"] <= steps
+    assert count["_smoothed_dual.evaluate"] <= steps
     # A path moves a row at least, and a row does not come back more than a few times.
     assert count["paths"] <= n + k
     assert count["moved"] <= 5 * n

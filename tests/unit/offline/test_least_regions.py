@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.offline._averaged_prices import averaged_region
 from dualclust.algos.offline._candidates import TrustRegion, select_candidates
-from dualclust.algos.offline._smoothed_dual import Problem, RefinedPrices, descend, price_errors
+from dualclust.algos.offline._online_prices import averaged_region
+from dualclust.algos.offline._smoothed_dual import RefinedPrices, SmoothedDual, descend
+from dualclust.algos.offline._trust_region import price_errors
 from dualclust.algos.scores.sources import score_source
 from dualclust.backends import engine
 from tests.compare import to_numpy
@@ -18,7 +19,7 @@ def fixed_rows(xp, low, high):
     """A problem of two clusters whose rows are all fixed: prices alone decide."""
     none = xp.asarray(np.zeros((0, 2))), xp.asarray(np.zeros((0, 2), dtype=np.int32))
     vectors = [[3.0, 0.0], [3.0, 0.0], [3.0, 2.0], low, high]
-    return Problem(*none, *(xp.asarray(np.asarray(v)) for v in vectors))
+    return SmoothedDual(*none, *(xp.asarray(np.asarray(v)) for v in vectors))
 
 
 def test_a_curvature_that_is_subnormal(xp):
@@ -26,9 +27,9 @@ def test_a_curvature_that_is_subnormal(xp):
     temperature, price = 1e-28, 735e-28
     problem = fixed_rows(xp, [-1.0, price / 2], [1.0, 2.0 * price])
     prices = xp.asarray(np.asarray([0.5, price]))
-    found, at_border = descend(problem, prices, temperature)
+    found, n_fractional = descend(problem, prices, temperature)
     assert np.isfinite(to_numpy(found)).all()
-    assert at_border == 0.0
+    assert n_fractional == 0.0
 
 
 def test_prices_beyond_any_temperature(xp):

@@ -5,12 +5,12 @@ import pytest
 
 from dualclust.algos.core.errors import InvalidValueError
 from dualclust.algos.offline import SolverOptions
+from dualclust.algos.offline._all_scores import raise_no_labels
 from dualclust.algos.offline._candidates import TrustRegion, collect_candidates
-from dualclust.algos.offline._last_resort import raise_no_labels
 from dualclust.algos.offline._region_from_rows import within_memory
 from dualclust.algos.scores.sources import score_source
 
-OPTIONS = SolverOptions(max_entries=40, min_radius_share=0.25, memory_rows=6)
+OPTIONS = SolverOptions(max_entries=40, typical_rows=6)
 REGION = TrustRegion(np.asarray([1.0, 2.0, 3.0]), np.asarray([8.0, 2.0, 4.0]))  # 4 in the middle
 
 
@@ -28,7 +28,7 @@ def test_what_some_rows_tell_leaves_room_for_the_rest(rng, wide):
     n, k, most = 20_000, 30, 20_000
     scores = rng.normal(size=(n, k))
     radius = np.where(np.arange(k) < 5, wide, 1.0)
-    options = SolverOptions(max_entries=most, memory_rows=400)
+    options = SolverOptions(max_entries=most, typical_rows=400)
     n_over, shares = 0, []
     for _ in range(50):
         source = score_source(scores[rng.permutation(n)])

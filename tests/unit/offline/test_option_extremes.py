@@ -32,19 +32,12 @@ def counted(xp, counts):
 @pytest.mark.parametrize(
     ("chosen", "rule"),
     [
-        ({"sample_growth": 1}, "sample_growth must be at least 2, got 1"),
         ({"chunk_rows": 0}, "chunk_rows must be at least 1, got 0"),
-        ({"sample_part": 0}, "sample_part must be at least 1, got 0"),
-        ({"attempts": 0}, "attempts must be at least 1, got 0"),
+        ({"sample_width": 0}, "sample_width must be at least 1, got 0"),
         ({"max_entries": -1}, "max_entries must be at least 0, got -1"),
-        ({"window": 0.0}, r"window must lie in \[1e-09, 1e\+09\], got 0.0"),
-        ({"pass_temperature": 0.0}, r"pass_temperature must lie in \[1e-09, 1e\+09\], got 0.0"),
-        ({"region_growth": 0.5}, r"region_growth must lie in \[1, 1e\+09\], got 0.5"),
-        ({"learning_floor": 2.0}, r"learning_floor must lie in \[1e-09, 1\], got 2.0"),
+        ({"edge_share": -0.5}, r"edge_share must lie in \[0, 1e\+09\], got -0.5"),
         ({"deviations": math.nan}, r"deviations must lie in \[0, 1e\+09\], got nan"),
-        ({"tied_share": math.inf}, r"tied_share must lie in \[0, 1e\+09\], got inf"),
-        ({"limit_widths": ()}, "the number of limit_widths must be at least 1, got 0"),
-        ({"limit_widths": (4, 0)}, r"limit_widths\[1\] must be at least 1, got 0"),
+        ({"max_stranded": math.inf}, r"max_stranded must lie in \[0, 1e\+09\], got inf"),
     ],
 )
 def test_what_says_nothing_is_refused(chosen, rule):
@@ -52,7 +45,9 @@ def test_what_says_nothing_is_refused(chosen, rule):
         SolverOptions(**chosen)
 
 
-@pytest.mark.parametrize("chosen", [{"max_entries": 1.5}, {"few_rows": True}, {"window": "4"}])
+@pytest.mark.parametrize(
+    "chosen", [{"max_entries": 1.5}, {"typical_rows": True}, {"deviations": "4"}]
+)
 def test_what_is_no_number_is_refused(chosen):
     with pytest.raises(InvalidTypeError, match=f"^{next(iter(chosen))} must be a"):
         SolverOptions(**chosen)
@@ -61,9 +56,8 @@ def test_what_is_no_number_is_refused(chosen):
 def test_least_values_of_all_options_at_once():
     least = {}
     for field in fields(SolverOptions):
-        values = [(1,)] if isinstance(field.default, tuple) else [-1.0, 0, 1, 2, 0.0, 1e-9, 1.0]
         kind = type(field.default)
-        for value in values:
+        for value in (-1.0, 0, 1):
             try:
                 SolverOptions(**{field.name: kind(value)})
             except InvalidValueError:
@@ -87,7 +81,7 @@ def test_least_values_of_all_options_at_once():
 def test_all_lists_may_be_truncated(xp):
     rng = np.random.default_rng(0)
     scores, counts = rng.normal(size=(24, 8)), [3] * 8
-    options = SolverOptions(**SMALL, limit_truncated=1.0, limit_widths=(2, 4), pass_width=4)
+    options = SolverOptions(**SMALL, pass_width=4)
     found = assign_offline(xp.asarray(scores), counted(xp, counts), tol=0.1, options=options)
     assert np.bincount(to_numpy(found.labels)).tolist() == counts
 
@@ -112,7 +106,7 @@ def test_a_row_that_may_join_nothing_is_named(xp):
     scores = rng.normal(size=(24, 8))
     scores[5] = -np.inf
     bounds = counted(xp, [3] * 8)
-    options = SolverOptions(**SMALL, memory_rows=24)
+    options = SolverOptions(**SMALL, typical_rows=24)
     with pytest.raises(InfeasibleBoundsError, match="sample 5"):
         assign_offline(xp.asarray(scores), bounds, tol=0.1, options=options)
 
@@ -123,7 +117,7 @@ def test_ranges_below_all_steps(xp):
     scores[:, 1] = 5e-324
     scores[20, 0] = 1e10
     counts = [6] * 4
-    options = SolverOptions(**SMALL, range_rows=2, online_passes=8)
+    options = SolverOptions(**SMALL, typical_rows=2)
     for tol in (0.0, 1e-4):
         found = assign_offline(xp.asarray(scores), counted(xp, counts), tol=tol, options=options)
         assert np.bincount(to_numpy(found.labels)).tolist() == counts
@@ -152,7 +146,7 @@ def test_a_reach_of_any_scale(reach, scale, xp):
         xp.asarray(scores),
         counted(xp, counts),
         prices=prices,
-        reach=xp.asarray(np.full(4, reach)),
+        price_radius=xp.asarray(np.full(4, reach)),
         tol=0.1,
         options=SolverOptions(**SMALL),
     )

@@ -18,7 +18,6 @@ from dualclust.algos.offline._proof import (
     proven,
     rounding_of,
 )
-from dualclust.algos.offline._search import Problem
 from dualclust.algos.online.certificates import dual_value
 from dualclust.algos.scores.sources import score_source
 from dualclust.algos.scores.statistics import ScoresOutOfRangeError
@@ -243,16 +242,6 @@ def test_a_number_that_does_not_fit_is_an_error(large):
     words = f"scores must have {what} that float64 holds, .*: the labels stay the same"
     with pytest.raises(InvalidValueError, match=words):
         in_unit(made(**{large: 2.0**30}), 1000)
-
-
-@pytest.mark.parametrize(
-    ("tol", "entries", "is_cut"), [(0.1, 29, True), (0.1, 30, False), (0.0, 1, False)]
-)
-def test_memory_cuts_a_region_where_lists_of_a_pass_do_not_fit(tol, entries, is_cut):
-    """Ten rows with lists of three; the optimum takes the memory that it needs."""
-    options = SolverOptions(pass_width=3, max_entries=entries, max_passes=2)
-    source, bounds = score_source(np.zeros((10, 4))), SizeBounds.from_ratios(4, n_samples=10)
-    assert Problem(source, bounds, tol, options).is_cut is is_cut
 
 
 def test_labels_of_more_than_a_million_rows():

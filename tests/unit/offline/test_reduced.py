@@ -1,7 +1,6 @@
 """Labels from candidates, step by step: the bound, where to give up, and windows that grow."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +9,7 @@ from dualclust.algos.bounds.sizes import SizeBounds, price_of_bounds
 from dualclust.algos.offline import SolverOptions
 from dualclust.algos.offline._candidates import TrustRegion, all_candidates, collect_candidates
 from dualclust.algos.offline._reduced import (
-    _held_back,
-    _undecided,
+    _is_held_back,
     _worth,
     solve_reduced,
 )
@@ -54,7 +52,7 @@ def test_what_candidates_and_truncated_clusters_are_worth(seed):
 
 
 @pytest.mark.parametrize(
-    ("prices", "at_edge"),
+    ("prices", "clamped"),
     [
         ([0.25, 0.5, -0.5, 0.25], []),
         ([1.0, 0.5, 0.0, 0.0], [0]),  # which misses its lower bound
@@ -63,25 +61,25 @@ def test_what_candidates_and_truncated_clusters_are_worth(seed):
         ([0.0, 0.5, 0.5, 0.5], [0]),  # a price of 0 leaves its cluster up to its upper bound
     ],
 )
-def test_the_edge_of_the_region_holds_back_what_is_stranded(prices, at_edge):
+def test_the_region_holds_back_what_is_stranded(prices, clamped):
     kept = all_candidates(score_source(np.zeros((6, 4))), like=np.zeros(4))
     low, high = np.asarray([0.0, -2.0, -1.0, -1.0]), np.ones(4)
     fixed = np.asarray([1, 5, 100, 100])
     kept = kept._replace(low=low, high=high, fixed_counts=fixed)
-    own = kept.problem(np.asarray([5, 4, 0, 0]), np.asarray([9, 6, 0, 0]))
+    own = kept.smoothed_dual(np.asarray([5, 4, 0, 0]), np.asarray([9, 6, 0, 0]))
     refined = RefinedPrices(np.asarray(prices), 0.25)
     weights = np.exp(refined.prices / 0.25)
     counts = 6.0 * weights / weights.sum() + fixed
     aim = np.where(refined.prices > 0.0, [5, 4, 0, 0], [9, 6, 0, 0])
-    stranded = np.abs(counts - aim)[at_edge].sum() / 4
+    stranded = np.abs(counts - aim)[clamped].sum() / 4
 
     def held(share, most):
         options = SolverOptions(edge_share=share, max_stranded=most)
-        return _held_back(kept, own, refined, options)
+        return _is_held_back(kept, own, refined, options)
 
-    share = len(at_edge) / 4
+    share = len(clamped) / 4
     assert held(share, 1.001 * stranded) is False
-    if at_edge:
+    if clamped:
         assert held(share, 0.999 * stranded) is True
         # Of more than a share of the prices, labels are not looked for.
         assert held(0.99 * share, 100.0) is True
@@ -107,8 +105,8 @@ def test_bound_and_labels_are_on_either_side_of_the_optimum(seed, width):
                 kept, bounds, region, tol, max_truncation=max(tol, most), options=OPTIONS
             )
             assert found.bound >= best - 1e-9
-            lost, worth, _, fixed = _worth(kept, found.proving, OPTIONS)
-            bound = worth + lost + fixed + price_of_bounds(found.proving, bounds)
+            lost, worth, _, fixed = _worth(kept, found.bound_prices, OPTIONS)
+            bound = worth + lost + fixed + price_of_bounds(found.bound_prices, bounds)
             assert found.bound == pytest.approx(bound, rel=1e-12)
             labels = found.assignment
             some["none" if labels is None else "with labels"] += 1
@@ -120,14 +118,3 @@ def test_bound_and_labels_are_on_either_side_of_the_optimum(seed, width):
                 assert value <= best + 1e-9 <= labels.upper_bound + 2e-9
     assert some["with labels"]
     assert some["none"] or width == K
-
-
-@pytest.mark.parametrize(
-    ("k", "border"),
-    [(3, 32.0), (100, 30.0), (300, 10.0), (1_000, 3.0), (30_000, 0.1), (100_000, 0.1)],
-)
-def test_paths_begin_at_so_many_undecided_rows(k, border):
-    """3,000 of all clusters, between a tenth of one and 32 for each."""
-    assert _undecided(k, OPTIONS) == border
-    assert _undecided(k, replace(OPTIONS, path_undecided=0.5, least_undecided=0.25)) <= 0.5
-    assert _undecided(k, replace(OPTIONS, path_rows=0.0)) == OPTIONS.least_undecided

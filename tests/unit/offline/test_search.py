@@ -12,8 +12,17 @@ from dualclust.algos.offline import DEFAULT_OPTIONS, SolverOptions
 from dualclust.algos.offline._candidates import TrustRegion
 from dualclust.algos.offline._proof import OfflineAssignment
 from dualclust.algos.offline._reduced import ReducedSolution
-from dualclust.algos.offline._search import REPEATS, Search, best_of, extrapolated
-from dualclust.algos.offline.assignment import Problem, assign_offline, assign_source
+from dualclust.algos.offline._search import (
+    REPEATS,
+    Phase,
+    Problem,
+    Search,
+    _passes,
+    _started,
+    best_of,
+    extrapolated,
+)
+from dualclust.algos.offline.assignment import assign_offline, assign_source
 from dualclust.algos.online.certificates import dual_value
 from dualclust.algos.scores.sources import Group, score_source
 from tests.compare import to_numpy
@@ -38,7 +47,7 @@ def test_a_pass_is_judged_by_its_labels_and_by_its_bound(bound, is_kept):
     old, new, moved = np.zeros(2), np.ones(2), np.full(2, 9.0)
     region = TrustRegion(np.zeros(2), np.ones(2))
     first = labels_of(0.25)
-    search = Search(region, 4, False, old, first, 2.0, old)
+    search = Search(region, 4, Phase.WIDEN, old, old, 2.0, first)
     found = search.judged(ReducedSolution(labels_of(0.25), moved, bound, new))
     assert found.best is first
     assert found.prices is moved
@@ -98,10 +107,39 @@ def test_clusters_of_one_direction_move_together(seed):
     assert np.abs(np.bincount(found.labels, minlength=k) - n // k).max() <= 2
 
 
-def test_a_search_begins_without_labels():
-    region = TrustRegion(np.zeros(2), np.ones(2))
-    search = Search(region, 4, False, None, None, math.inf, region.center)
-    assert (search.is_tied, search.online, search.last_proving) == (False, None, None)
+@pytest.mark.parametrize(
+    ("options", "radius", "begins", "is_proven"),
+    [
+        ({}, None, Phase.WIDEN, True),
+        ({"max_entries": 6 * 2_048, "entries_per_row": 0.0}, None, Phase.FOLLOW, True),
+        # Of a region that truncates most rows nothing is learned.
+        (
+            {"pass_width": 4, "max_entries": 8 * 2_048, "entries_per_row": 0.0},
+            9.0,
+            Phase.WIDEN,
+            False,
+        ),
+        ({"max_passes": 1}, 1e-9, Phase.WIDEN, False),
+    ],
+    ids=["wide", "little memory", "radius too large", "radius too small"],
+)
+def test_how_a_search_begins_and_ends(options, radius, begins, is_proven):
+    n, k = 2_048, 48
+    scores = np.random.default_rng(1).normal(size=(n, k))
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+    prices = None if radius is None else np.zeros(k)
+    own = None if radius is None else np.full(k, radius)
+    made = SolverOptions(full_entries=0, **options)
+    problem = Problem(score_source(scores), bounds, 1e-4, made, own)
+    search = _started(problem, prices)
+    assert search.phase is begins
+    found = _passes(problem, search)
+    assert found.is_proven(1e-4) is is_proven
+    assert (found.phase is Phase.END) is (is_proven or radius == 9.0)
+    whole = assign_source(
+        problem.source, bounds, prices=prices, price_radius=own, options=made
+    )  # starts again without the radius, or from all scores
+    assert whole.gap <= 1e-4
 
 
 def test_a_problem_counts_the_scores_of_all_ranks():
@@ -109,6 +147,7 @@ def test_a_problem_counts_the_scores_of_all_ranks():
     bounds = SizeBounds.from_counts([0] * 3, n_samples=10)
     made = [Problem(source, bounds, tol, DEFAULT_OPTIONS) for tol in (0.0, 1e-300)]
     assert [problem.is_exact for problem in made] == [True, False]
+    assert [problem.max_entries for problem in made] == [None, DEFAULT_OPTIONS.max_entries]
     assert made[0].n_scores == 30
 
 

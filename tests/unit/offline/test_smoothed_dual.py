@@ -8,14 +8,14 @@ import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.workers import workers
-from dualclust.algos.offline._cooling import refine_prices
 from dualclust.algos.offline._smoothed_dual import (
-    Problem,
-    _Borders,
-    _evaluate,
+    Fractional,
+    SmoothedDual,
     _joined,
-    price_errors,
+    evaluate,
+    refine_prices,
 )
+from dualclust.algos.offline._trust_region import price_errors
 from dualclust.algos.online.certificates import dual_value
 from tests.compare import to_numpy
 from tests.libraries import LIBRARIES
@@ -29,19 +29,19 @@ def problem(xp, scores, lower, upper, radius=np.inf):
     clusters = np.tile(np.arange(k, dtype=np.int32), (n, 1))
     box = np.full(k, radius)
     parts = (scores, clusters, np.zeros(k), lower * np.ones(k), upper * np.ones(k), -box, box)
-    return Problem(*(xp.asarray(part) for part in parts))
+    return SmoothedDual(*(xp.asarray(part) for part in parts))
 
 
 def test_the_gradient_is_that_of_the_value(xp, rng):
     scores = rng.normal(size=(30, 4))
     made = problem(xp, scores, 6.0, 9.0)
     prices, step = rng.normal(size=4), 1e-6
-    gradient = to_numpy(_evaluate(made, xp.asarray(prices), 0.3).gradient)
+    gradient = to_numpy(evaluate(made, xp.asarray(prices), 0.3).gradient)
     for a in range(4):
         up, down = prices.copy(), prices.copy()
         up[a] += step
         down[a] -= step
-        values = [float(_evaluate(made, xp.asarray(p), 0.3).value) for p in (up, down)]
+        values = [float(evaluate(made, xp.asarray(p), 0.3).value) for p in (up, down)]
         assert (values[0] - values[1]) / (2 * step) == pytest.approx(gradient[a], abs=1e-6)
 
 
@@ -50,7 +50,7 @@ def test_samples_are_summed_in_parts(xp, rng):
     scores, prices = rng.normal(size=(40_000, 4)), xp.asarray(rng.normal(size=4))
 
     def sums(rows):
-        point = _evaluate(problem(xp, rows, 0.0, 0.0), prices, 0.3)
+        point = evaluate(problem(xp, rows, 0.0, 0.0), prices, 0.3)
         return [to_numpy(a) for a in (point.value, point.counts, point.spread)]
 
     whole = sums(scores)
@@ -65,7 +65,7 @@ def test_short_parts_are_joined(xp):
     rows = xp.asarray(np.arange(2.0 * n).reshape(n, 2))
     names = xp.asarray(np.arange(2 * n, dtype=np.int32).reshape(n, 2) % 5)
     cuts = [0, 20_000, 32_768, 32_768, 60_000, 61_000, 65_535, n]
-    parts = [_Borders(rows[a:b, :], names[a:b, :]) for a, b in pairwise(cuts)]
+    parts = [Fractional(rows[a:b, :], names[a:b, :]) for a, b in pairwise(cuts)]
     joined = _joined(parts)
     assert [part.probabilities.shape[0] for part in joined] == [32_768, n - 32_768]
     for column, whole in zip(zip(*joined, strict=True), (rows, names), strict=True):
@@ -75,8 +75,8 @@ def test_short_parts_are_joined(xp):
 
 def test_no_samples_are_one_part(xp):
     made = problem(xp, np.zeros((0, 4)), 0.0, 0.0)
-    point = _evaluate(made, xp.asarray(np.zeros(4)), 0.3)
-    assert [tuple(a.shape) for part in point.borders for a in part] == [(0, 4)] * 2
+    point = evaluate(made, xp.asarray(np.zeros(4)), 0.3)
+    assert [tuple(a.shape) for part in point.fractional for a in part] == [(0, 4)] * 2
     assert to_numpy(point.counts).tolist() == [0.0] * 4
 
 
@@ -84,9 +84,9 @@ def test_no_samples_are_one_part(xp):
 def test_no_thread_changes_a_bit(rng, threads):
     scores, prices = rng.normal(size=(60_000, 4)), rng.normal(size=4)
     made = problem(LIBRARIES[0], scores, 12_000.0, 18_000.0)
-    expected = _evaluate(made, prices, 0.3)
+    expected = evaluate(made, prices, 0.3)
     with workers(threads):
-        point = _evaluate(made, prices, 0.3)
+        point = evaluate(made, prices, 0.3)
     assert point.value == expected.value
     for one, other in zip(point[1:5], expected[1:5], strict=True):
         assert one.tobytes() == other.tobytes()
@@ -99,7 +99,7 @@ def test_the_smoothed_dual_tends_to_the_dual_from_above(rng):
     limit = (scores + prices).max(axis=1).sum() - (bounds.lower * prices).sum()
     limit -= to_numpy(made.values)[:, 0].sum()  # from which scores are counted
     limit += ((bounds.upper - bounds.lower) * np.maximum(-prices, 0)).sum()
-    values = [_evaluate(made, prices, t).value for t in (1.0, 0.1, 1e-3)]
+    values = [evaluate(made, prices, t).value for t in (1.0, 0.1, 1e-3)]
     assert values[0] > values[1] > values[2] >= limit
     assert values[2] == pytest.approx(limit, abs=0.2)
     limit += to_numpy(made.values)[:, 0].sum()
@@ -112,10 +112,10 @@ def test_refined_prices_give_counts_near_the_bounds(xp, k):
     scores = mixture_scores(n, k)
     made = problem(xp, scores, 0.9 * n / k, 1.1 * n / k)
     zeros = xp.asarray(np.zeros(k))
-    found = refine_prices(made, zeros, start=0.1, border=1.0)
+    found = refine_prices(made, zeros, start=0.1, fractional=k)
     counts = np.bincount((scores + to_numpy(found.prices)).argmax(axis=1), minlength=k)
     outside = np.maximum(counts - 1.1 * n / k, 0.9 * n / k - counts).clip(0).sum()
-    assert outside <= 2.0 * k  # samples that are on a border
+    assert outside <= 2.0 * k  # fractional samples
     before = np.bincount(scores.argmax(axis=1), minlength=k)
     assert outside < np.maximum(before - 1.1 * n / k, 0.9 * n / k - before).clip(0).sum() / 2
 
@@ -123,14 +123,14 @@ def test_refined_prices_give_counts_near_the_bounds(xp, k):
 def test_prices_stay_in_their_region(xp):
     scores = mixture_scores(200, 5)
     made = problem(xp, scores, 40.0, 40.0, radius=1e-3)
-    found = refine_prices(made, xp.asarray(np.full(5, 7.0)), start=0.1, border=0.5)
+    found = refine_prices(made, xp.asarray(np.full(5, 7.0)), start=0.1, fractional=2.5)
     assert np.abs(to_numpy(found.prices)).max() <= 1e-3
 
 
 def test_samples_that_tie_do_not_cool_for_ever():
     scores = np.repeat(np.asarray([[1.0, 0.0], [0.5, 0.0]]), 100, axis=0)
     made = problem(LIBRARIES[0], scores, 70.0, 130.0)
-    found = refine_prices(made, np.zeros(2), start=0.5, border=1.0)
+    found = refine_prices(made, np.zeros(2), start=0.5, fractional=2.0)
     assert found.temperature > 1e-6
 
 
@@ -142,7 +142,7 @@ def test_errors_of_a_sample_are_those_of_other_samples():
         rng = np.random.default_rng(seed)
         scores = rng.normal(size=(n, k)) * 0.3 + np.linspace(0, 0.5, k)
         made = problem(LIBRARIES[0], scores, n / k, n / k, radius=5.0)
-        found = refine_prices(made, np.zeros(k), start=0.1, border=20.0)
+        found = refine_prices(made, np.zeros(k), start=0.1, fractional=100.0)
         prices.append(found.prices - found.prices.mean())
         stated.append(price_errors(made, found, 0.0).mean())
     scatter = np.std(prices, axis=0).mean()

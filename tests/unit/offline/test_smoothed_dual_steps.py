@@ -4,17 +4,16 @@ import numpy as np
 import pytest
 
 from dualclust.algos.core.random import random_signs
-from dualclust.algos.offline import _cooling, _smoothed_dual
-from dualclust.algos.offline._cooling import refine_prices
 from dualclust.algos.offline._smoothed_dual import (
     RefinedPrices,
-    _evaluate,
-    _search,
-    _solver,
+    _line_search,
     curvature,
-    price_errors,
+    evaluate,
+    linear_solver,
+    refine_prices,
     soft_counts,
 )
+from dualclust.algos.offline._trust_region import price_errors
 from tests.libraries import LIBRARIES
 from tests.unit.offline.test_smoothed_dual import problem
 
@@ -48,7 +47,7 @@ def curvature_by_differences(own, prices, step=1e-6):
     rows = []
     for a in range(K):
         move = step * np.eye(K)[a]
-        up, down = (_evaluate(own, prices + s * move, T).gradient for s in (1.0, -1.0))
+        up, down = (evaluate(own, prices + s * move, T).gradient for s in (1.0, -1.0))
         rows.append((up - down) / (2.0 * step))
     return np.stack(rows)
 
@@ -56,20 +55,20 @@ def curvature_by_differences(own, prices, step=1e-6):
 @pytest.mark.parametrize("tree", TREES, ids=["plain", "sets"])
 def test_fixed_samples_count_in_value_and_gradient(rng, tree):
     own, prices = made(rng, tree=tree), rng.normal(size=K)
-    gradient, step = _evaluate(own, prices, T).gradient, 1e-6
+    gradient, step = evaluate(own, prices, T).gradient, 1e-6
     for a in range(K):
         move = step * np.eye(K)[a]
-        up, down = (float(_evaluate(own, prices + s * move, T).value) for s in (1.0, -1.0))
+        up, down = (float(evaluate(own, prices + s * move, T).value) for s in (1.0, -1.0))
         assert (up - down) / (2.0 * step) == pytest.approx(gradient[a], abs=1e-5)
     # Counts of all samples: 30 free ones, and the fixed.
-    assert _evaluate(own, prices, T).counts.sum() == pytest.approx(36.0, abs=1e-9)
+    assert evaluate(own, prices, T).counts.sum() == pytest.approx(36.0, abs=1e-9)
 
 
 @pytest.mark.parametrize("tree", TREES, ids=["plain", "sets"])
 def test_the_system_is_that_of_the_curvature(rng, tree):
     """But for what rows inside a cluster add to it, a part of 2^13 at most."""
     own, prices = made(rng, tree=tree), rng.normal(size=K)
-    point = _evaluate(own, prices, T)
+    point = evaluate(own, prices, T)
     free, extra = np.asarray([1.0, 0.0, 1.0, 1.0]), np.asarray([0.5, 0.25, 0.0, 2.0])
     curved = T * curvature_by_differences(own, prices)
     of_sets = 0.0 if tree is None else tree.T @ point.corner
@@ -77,7 +76,7 @@ def test_the_system_is_that_of_the_curvature(rng, tree):
     matrix = curved * np.outer(free, free) + np.diag(ridge + 1.0 - free)
     rhs = rng.normal(size=(2, K)) * free
     expected = np.linalg.solve(matrix, T * rhs.T).T
-    solve = _solver(point, free, extra, own)
+    solve = linear_solver(point, free, extra, own)
     for i in range(2):
         np.testing.assert_allclose(solve(rhs[i]), expected[i], rtol=1e-3, atol=1e-6)
     np.testing.assert_allclose(solve(rhs), expected, rtol=1e-3, atol=1e-6)
@@ -85,7 +84,7 @@ def test_the_system_is_that_of_the_curvature(rng, tree):
 
 def test_errors_of_prices_by_their_definition(rng):
     own, prices, share = made(rng, radius=1.5), rng.normal(size=K), 0.25
-    point = _evaluate(own, prices, T)
+    point = evaluate(own, prices, T)
     scatter = np.sqrt(np.maximum(point.counts, 1.0) * (1.0 - share))
     # Corners hold no price whose count may leave the bounds; the radius, 1.5, is the standard
     # deviation known before.
@@ -103,35 +102,23 @@ def test_errors_of_prices_by_their_definition(rng):
 def test_a_step_that_is_too_long_is_halved_and_one_upward_is_none(rng):
     own = made(rng, radius=50.0)
     prices = np.zeros(K)
-    point = _evaluate(own, prices, T)
+    point = evaluate(own, prices, T)
     down = -point.gradient / np.abs(point.gradient).max()
-    found = _search(own, prices, 64.0 * down, point)
+    found = _line_search(own, prices, 64.0 * down, point)
     assert found is not None
     parts = found[0] / (64.0 * down)
     np.testing.assert_allclose(parts, parts[0])
     assert np.log2(parts[0]) == pytest.approx(round(np.log2(parts[0])), abs=1e-9)
     assert parts[0] < 1.0
     assert found[1].value < point.value
-    assert _search(own, prices, -down, point) is None
+    assert _line_search(own, prices, -down, point) is None
 
 
-def test_a_temperature_is_divided_until_few_samples_lie_on_borders(rng):
+def test_a_temperature_is_divided_until_few_samples_are_fractional(rng):
     own = made(rng)
-    start = refine_prices(own, np.zeros(K), start=1.0, border=1e9)
+    start = refine_prices(own, np.zeros(K), start=1.0, fractional=1e9)
     assert start.temperature == 1.0  # enough at once
-    cool = refine_prices(own, np.zeros(K), start=1.0, border=0.5)
+    cool = refine_prices(own, np.zeros(K), start=1.0, fractional=2.0)
     assert cool.temperature in {4.0**-i for i in range(1, 30)}
-    point = _evaluate(own, cool.prices, cool.temperature)
+    point = evaluate(own, cool.prices, cool.temperature)
     assert np.abs(point.gradient).max() < 1.0  # less than a sample
-
-
-def test_the_numbers_of_the_method():
-    """Measured, or reasoned about where they stand; another number is a decision."""
-    names = "DENSE MOST_STEPS LONGEST SHORTEST ARMIJO PROMISE EARLY_PROMISE"
-    names += " DRAWS KEY FAR FAR_INSIDE RIDGE CG_STEPS CG_ACCURACY UNITS INSIDE"
-    numbers = [96, 16, 16.0, 1e-4, 1e-4, 0.02, 0.05, 8, 0, 24.0, 4.0, 1e-8]
-    numbers += [60, 0.1, 2.0**40, 1.0 + 2.0**-14]
-    assert [getattr(_smoothed_dual, name) for name in names.split()] == numbers
-    names = "COOLING TIED HALF FEW MOST_LEVELS"
-    numbers = [4.0, 0.8, 0.5, 32.0, 30]
-    assert [getattr(_cooling, name) for name in names.split()] == numbers

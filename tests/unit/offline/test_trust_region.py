@@ -1,7 +1,6 @@
 """The trust region: learned on samples, moved and grown, and as large as its candidates allow."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +9,7 @@ from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.workers import workers
 from dualclust.algos.offline import SolverOptions
 from dualclust.algos.offline._candidates import TrustRegion, collect_candidates, next_region
-from dualclust.algos.offline._options import DEFAULT_OPTIONS
-from dualclust.algos.offline._region_from_rows import initial_radius, largest_radius
+from dualclust.algos.offline._region_from_rows import TRUNCATED, initial_radius, largest_radius
 from dualclust.algos.offline._trust_region import _grown, _width, initial_region
 from dualclust.algos.offline.assignment import assign_exact
 from dualclust.algos.scores.sources import score_source
@@ -26,7 +24,7 @@ def test_the_region_of_a_sample_holds_the_best_prices(make):
     scores = make(n, k).astype(np.float32)
     bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
     # Prices of few clusters are optimal too, but where they may move together, others of these.
-    best = assign_exact(scores, bounds, options=SolverOptions(few_growth=0)).prices
+    best = assign_exact(scores, bounds, options=SolverOptions(few_clusters=0)).prices
     options = SolverOptions(min_sample_rows=1000)
     region = initial_region(score_source(scores), bounds, options=options)
     inside = np.abs(best - region.center) <= region.radius
@@ -38,22 +36,21 @@ def test_a_region_grows_where_prices_left_it_and_shrinks_elsewhere(xp):
     region = TrustRegion(xp.asarray([0.0, 0.0, 0.0]), xp.asarray([1.0, 1.0, 1.0]))
     new = next_region(region, xp.asarray([0.5, -1.0, 3.0]))
     assert to_numpy(new.center).tolist() == [0.5, -1.0, 3.0]
-    assert to_numpy(new.radius).tolist() == [0.25, 4.0, 12.0]
-    slow = next_region(region, xp.asarray([0.5, -1.0, 3.0]), is_moving=True)
-    assert to_numpy(slow.radius).tolist() == [1.0, 2.0, 6.0]
-    arrived = next_region(slow, slow.center + xp.asarray([0.0, 0.0, 6.0]), is_moving=True)
+    assert to_numpy(new.radius).tolist() == [0.25, 2.0, 6.0]
+    # Prices that went far, but were not clamped, may go as far again, and more.
+    moved = next_region(region, xp.asarray([0.75, -1.0, 0.25]), is_moving=True)
+    assert to_numpy(moved.radius).tolist() == [1.5, 2.0, 1.0]
+    slow = TrustRegion(region.center, xp.asarray([1.0, 2.0, 6.0]))  # as far as the middle one
+    arrived = next_region(slow, xp.asarray([0.0, 0.0, 6.0]), is_moving=True)
     assert to_numpy(arrived.radius).tolist() == [1.0, 2.0, 12.0]
     rest = next_region(region, xp.asarray([0.5, -0.5, 0.0]), is_moving=True)
     assert to_numpy(rest.radius).tolist() == [0.25, 0.25, 0.25]
-    # Prices that went far, but not to the edge, may go as far again, and more.
-    pulled = next_region(region, xp.asarray([0.75, -1.0, 0.25]), is_moving=True, by_steps=True)
-    assert to_numpy(pulled.radius).tolist() == [1.5, 2.0, 1.0]
 
 
 @pytest.mark.parametrize("entries", [2_000, 8_000, 40_000])
 def test_candidates_of_the_region_fit_and_are_seldom_truncated(xp, rng, entries):
     n, k = 1000, 60
-    most = DEFAULT_OPTIONS.limit_truncated * n
+    most = TRUNCATED * n
     scores, prices = rng.normal(size=(n, k)), xp.asarray(rng.normal(size=k))
     limit = largest_radius(xp.asarray(scores), prices, n_rows=n, max_entries=entries)
     source = score_source(xp.asarray(scores))
@@ -93,32 +90,32 @@ def test_the_first_radius_parts_a_typical_row_from_eight_others():
     """Half the difference of the best and the ninth, by the upper median of the rows."""
     scores = np.linspace(0.0, 1.0, 11)[None, ::-1] * np.asarray([[1.0], [2.0], [5.0], [9.0]])
     prices = np.zeros(11)
-    found = initial_radius(scores, prices, DEFAULT_OPTIONS)
+    found = initial_radius(scores, prices)
     np.testing.assert_allclose(found, np.full(11, 0.5 * 0.8 * 5.0), rtol=1e-15)
-    few = initial_radius(scores[:, :3], prices[:3], DEFAULT_OPTIONS)
+    few = initial_radius(scores[:, :3], prices[:3])
     np.testing.assert_allclose(few, np.full(3, 0.5 * 0.2 * 5.0), rtol=1e-14)
-    priced = initial_radius(0.0 * scores[:, :3], np.asarray([0.0, 3.0, -1.0]), DEFAULT_OPTIONS)
+    priced = initial_radius(0.0 * scores[:, :3], np.asarray([0.0, 3.0, -1.0]))
     assert priced.tolist() == [2.0] * 3
     # Where typical rows tie, a millionth of the range of the others.
     ties = np.zeros((5, 3))
     ties[4] = [0.0, 4.0, 0.0]
-    least = initial_radius(ties, np.zeros(3), DEFAULT_OPTIONS)
+    least = initial_radius(ties, np.zeros(3))
     np.testing.assert_allclose(least, np.full(3, 4e-6), rtol=1e-15)
     forbidden = np.asarray([[5.0, -math.inf, 1.0]] * 3)  # counted as the smallest score, or as 0
-    assert initial_radius(forbidden, np.zeros(3), DEFAULT_OPTIONS).tolist() == [2.5] * 3
+    assert initial_radius(forbidden, np.zeros(3)).tolist() == [2.5] * 3
     negative = np.asarray([[5.0, -math.inf, -3.0]] * 3)
-    assert initial_radius(negative, np.zeros(3), DEFAULT_OPTIONS).tolist() == [4.0] * 3
+    assert initial_radius(negative, np.zeros(3)).tolist() == [4.0] * 3
 
 
-def test_prices_at_the_edge_grow_as_far_as_scores_differ():
+def test_the_radius_of_clamped_prices_grows_as_far_as_scores_differ():
     region = TrustRegion(np.zeros(3), np.asarray([1.0, 2.0, 3.0]))
-    at_edge = np.asarray([True, True, False])
+    clamped = np.asarray([True, True, False])
     for most, expected in (
-        (100.0, [4.0, 8.0, 3.0]),
-        (5.0, [4.0, 5.0, 3.0]),
-        (2.0, [3.0, 3.0, 3.0]),
+        (100.0, [2.0, 4.0, 3.0]),
+        (3.5, [2.0, 3.5, 3.0]),
+        (1.5, [2.0, 3.0, 3.0]),
     ):
-        assert _grown(region, at_edge, most, DEFAULT_OPTIONS).tolist() == expected
+        assert _grown(region, clamped, most).tolist() == expected
 
 
 def test_candidates_of_a_radius_by_hand(xp):
@@ -127,8 +124,8 @@ def test_candidates_of_a_radius_by_hand(xp):
     scores = np.stack([0 * behind, -behind, -2 * behind, -3 * behind, -20 * behind], axis=1)
     rows, zeros = xp.asarray(scores), xp.asarray(np.zeros(5))
 
-    def limit(entries, **options):
-        return largest_radius(rows, zeros, n_rows=8, max_entries=entries, **options)
+    def limit(entries, deviations=0.0):
+        return largest_radius(rows, zeros, n_rows=8, max_entries=entries, deviations=deviations)
 
     # Half of eight rows with four candidates: two of these four, so the third stays fixed.
     assert limit(16) == (3.0, 4)
@@ -140,27 +137,20 @@ def test_candidates_of_a_radius_by_hand(xp):
     assert limit(32, deviations=9.0) == (20.0, 4)  # where all rows fit, nothing scatters
     # All may be free; of no more than 2 % of the rows a fifth candidate may be lost.
     assert limit(32) == (20.0, 4)
-    half = SolverOptions(limit_truncated=0.5)
-    assert limit(32, options=half) == (60.0, 4)
-    one = SolverOptions(limit_widths=(2, 3))
-    assert limit(32, options=one) == (3.0, 3)
-    assert limit(32, options=one, wanted=2.0) == (2.0, 2)
-    assert limit(32, options=one, wanted=2.001) == (3.0, 3)
 
 
-@pytest.mark.parametrize(("m", "width"), [(20, 32), (21, 8), (70, 8), (71, 4)])
+@pytest.mark.parametrize(("m", "width"), [(2**18, 32), (2**18 + 1, 4)])
 def test_rows_of_larger_samples_have_fewer_candidates(m, width):
-    options = SolverOptions(sample_width=32, full_width_rows=20, large_pass_rows=70)
-    assert _width(m, options) == width
-    assert _width(m, replace(options, sample_width=5)) == (5 if m == 20 else 2)  # never one
+    assert _width(m, SolverOptions()) == width
+    assert _width(m, SolverOptions(sample_width=5)) == (5 if width == 32 else 2)  # never one
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_no_thread_and_no_part_changes_a_radius(rng, threads):
     scores, prices, shape = rng.normal(size=(4_000, 60)), rng.normal(size=60), rng.uniform(size=60)
     given = {"n_rows": 4_000, "max_entries": 80_000, "shape": shape}
-    whole = largest_radius(scores, prices, **given), initial_radius(scores, prices, DEFAULT_OPTIONS)
+    whole = largest_radius(scores, prices, **given), initial_radius(scores, prices)
     with workers(threads):
         assert largest_radius(scores, prices, **given) == whole[0]
-        found = initial_radius(scores, prices, DEFAULT_OPTIONS)
+        found = initial_radius(scores, prices)
     np.testing.assert_array_equal(found, whole[1])

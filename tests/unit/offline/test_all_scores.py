@@ -7,14 +7,10 @@ import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import DeviceMismatchError, InvalidValueError
-from dualclust.algos.offline import SolverOptions, _last_resort
-from dualclust.algos.offline._last_resort import solve_in_full
+from dualclust.algos.offline import SolverOptions, _all_scores
+from dualclust.algos.offline._all_scores import solve_in_full
 from dualclust.algos.offline._reduced import ReducedSolution
-from dualclust.algos.offline.assignment import (
-    Problem,
-    assign_offline,
-    assign_source,
-)
+from dualclust.algos.offline.assignment import assign_offline, assign_source
 from dualclust.algos.scores.sources import score_source
 
 N, K = 20, 5
@@ -22,15 +18,11 @@ ZERO, ONES = np.zeros(K), np.ones(K)
 BOUNDS = SizeBounds.from_counts([0] * K, n_samples=N)
 
 
-def problem(tol=0.125, **options):
-    return Problem(score_source(np.zeros((N, K))), BOUNDS, tol, SolverOptions(**options))
-
-
 def test_scores_that_allow_labels_but_lead_to_none_are_an_error(monkeypatch):
     none = ReducedSolution(None, ZERO, 0.0, ZERO)
-    monkeypatch.setattr(_last_resort, "solve_reduced", lambda *args, **options: none)
+    monkeypatch.setattr(_all_scores, "solve_reduced", lambda *args, **options: none)
     with pytest.raises(InvalidValueError, match=r"^scores differ too much for float64: .*clip"):
-        solve_in_full(problem(), None)
+        solve_in_full(score_source(np.zeros((N, K))), BOUNDS, None, SolverOptions())
 
 
 def test_the_tolerance_of_assignments():
@@ -51,8 +43,8 @@ def test_tolerances_prices_and_bounds_that_are_refused():
         other = {name: strict.ones(K if name == "prices" else N, dtype=strict.float64)}
         with pytest.raises(DeviceMismatchError, match=name):
             assign_offline(scores, BOUNDS, **other)
-    for name in ("prices", "reach"):
-        given = {"prices": np.zeros(K), "reach": np.ones(K)}
+    for name in ("prices", "price_radius"):
+        given = {"prices": np.zeros(K), "price_radius": np.ones(K)}
         given[name] = strict.ones(K, dtype=strict.float64)
         with pytest.raises(DeviceMismatchError, match=name):
             assign_source(score_source(scores), BOUNDS, **given)

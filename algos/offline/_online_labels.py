@@ -1,33 +1,31 @@
-r"""Online passes that serve the offline solver: prices to start from, and labels as a last resort.
+r"""Labels of two online passes, with a proof: the last resort, in the memory of one block.
 
-Problem 1: good starting prices for ``max sum_i s_{i, y_i}  s.t.  l_k <= n_k <= u_k`` from rows that
-one can afford to look at several times (`learn_prices`).
-
-The online step moves the price of a cluster by its count minus its aim (`duals`). A cap or a
-completion would hide from it how wrong a price is, so these passes use `online.relaxed`, and
-smaller steps from one to the next. The rows come in steps of the golden ratio through the data, so
-that neighbors in the order lie far apart, and rows sorted by class do not meet cold prices one
-class after the other.
-
-Problem 2: where so many clusters nearly tie that the candidates which memory holds allow no labels
-inside the bounds, still end with such labels, and with a proof of how good they are, at the cost of
-two passes and the memory of one block (`assign_in_passes`):
+Problem: where so many clusters nearly tie that the candidates which memory holds allow no labels
+inside the bounds, still end with such labels, and with a proof of how good they are
+(`assign_in_passes`):
 
 1. *Learn* in one pass under relaxed bounds, from prices that are good already, with steps so small
    that they hardly leave them.
-2. *Enforce* the bounds in a second pass, which labels all rows; those that one cluster alone may
-   take have their room there (`_forced_rows`).
+2. *Enforce* the bounds in a second pass, which labels all rows.
 3. *Prove*: each pass adds up the dual value of the prices that it starts from, block by block
    beside the labels, ``D(pi) = sum_i max_k (s_ik + pi_k) - sum_k pi+_k l_k + sum_k pi-_k u_k``; the
    smaller is the upper bound.
 
+A *singleton* is a row that one cluster alone may take. An online pass keeps room for what clusters
+are still owed, but not for singletons: one of a cluster that is full by then, or which comes when
+only other clusters are owed rows, would have to go where it must not. So the first pass counts
+singletons (`singleton_counts`); the others are labeled under bounds less these counts
+(`remaining_bounds`), and singletons by their cluster (`assign_remaining`). If the others may go
+anywhere, caps and completion now end inside the bounds for any scores.
+
 =====================  ===============  =======  =================================================
 paper                  here             shape    meaning
 =====================  ===============  =======  =================================================
-:math:`s_{i,k}`        ``source``       (n, k)   read in blocks of rows, in order
+:math:`s_{i,k}`        ``source``       (n, k)   read in blocks of rows; minus infinity forbids
 :math:`\rho - \rho'`   ``prices``       (k,)     in units of score, float64
 :math:`D(\pi)`         ``upper_bound``  ()       no labels inside the bounds are worth more
-\-                     ``scale``        ()       how far scores of one row differ
+:math:`f_k`            ``singletons``   (k,)     rows with one finite score, in column k
+:math:`l_k - f_k`      ``lower``        (k,)     of `remaining_bounds`, at least 0
 =====================  ===============  =======  =================================================
 """
 
@@ -35,133 +33,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import reduce
-from itertools import pairwise
-from operator import add
 from typing import NamedTuple
 
 import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds, price_of_bounds
-from ..core.reads import read, unread
+from ..core.reads import on_host, read, unread
 from ..core.segments import segment_sum
 from ..core.types import Array
-from ..core.workers import map_in_order
 from ..online.assignment import AssignmentState, assign, init_state, next_pass, relaxed
 from ..online.certificates import violation
-from ..online.duals import DualRule, Duals, update_duals
+from ..online.duals import Duals
 from ..online.step_sizes import StepRule, measured_steps
-from ..scores.blocks import block_rows, row_blocks
 from ..scores.nearest import best_clusters
 from ..scores.sources import Group, ScoreSource
 from ..scores.statistics import score_range, strided_ids
 from ..scores.turns import Turn, hand_on, turns_of
-from ._forced_rows import FORBIDDEN, assign_remaining, forced_counts, remaining_bounds
+from ._online_prices import FORBIDDEN
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, relative_gap, rounding_of
 
-__all__ = ["assign_in_passes", "learn_prices"]
+__all__ = ["assign_in_passes", "assign_remaining", "remaining_bounds", "singleton_counts"]
 
-SHARED_ENTRIES = 2**19
-"""Scores of a chunk from which on threads share it out: about 0.2 ms of work."""
-
-PARTS_OF_BLOCK = 4
-"""What part of a block threads then take at a time."""
-
-
-def learn_prices(
-    source: ScoreSource,
-    bounds: SizeBounds,
-    *,
-    n_passes: int,
-    prices: Array | None = None,
-    options: SolverOptions = DEFAULT_OPTIONS,
-) -> Array:
-    """Return the prices after some online passes over all rows of a source.
-
-    Parameters
-    ----------
-    source : ScoreSource
-        Scores in an order without runs of one class; minus infinity forbids a pair.
-    bounds : SizeBounds
-        Relaxed, with the number of rows of `source`.
-    n_passes : int >= 0
-        Each with smaller steps.
-    prices : (k,) float64 array, optional
-        Where to start; 0 by default.
-    options : SolverOptions
-
-    Returns
-    -------
-    (k,) float64 array
-
-    Raises
-    ------
-    InvalidValueError
-        For NaN or plus infinity, unless threads share the chunks of a pass, which compare scores
-        and do not check them: the look at candidates that follows names the row.
-
-    Notes
-    -----
-    Cost: O(n k) per pass; chunks of `SHARED_ENTRIES` scores or more run on all threads. No
-    guarantee; what the prices are worth, `dual_value` says.
-    Source: CoKe section 3.2.1 and SeCu supplement section 2; relaxing the bounds is ours.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualclust.algos.bounds.sizes import SizeBounds
-    >>> from dualclust.algos.online.assignment import relaxed
-    >>> from dualclust.algos.scores.sources import score_source
-    >>> source = score_source(np.asarray([[0.9, 0.1], [0.8, 0.3], [0.7, 0.5], [0.6, 0.2]]))
-    >>> bounds = relaxed(SizeBounds.from_ratios(2, n_samples=4, lower=1.0))
-    >>> prices = learn_prices(source, bounds, n_passes=4)
-    >>> bool(prices[1] > prices[0])  # nobody wants the second cluster
-    True
-    """
-    xp, n = compat.array_namespace(bounds.lower), source.group.n_total
-    state = init_state(bounds)
-    if prices is not None:
-        state = state._replace(duals=Duals(xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0)))
-    scale = score_range(source.block(0, min(n, options.range_rows)))
-    floor = options.learning_floor
-
-    def clipped(start: int, stop: int) -> Array:
-        return xp.clip(source.block(start, stop), min=FORBIDDEN)
-
-    for epoch in range(n_passes):
-        steps = measured_steps(bounds, epoch=epoch, kappa_floor=floor, scale=scale)
-        state = next_pass(state)
-        if steps.chunk_size * source.n_clusters >= SHARED_ENTRIES:
-            state = state._replace(duals=_shared_pass(source, bounds, state.duals, steps))
-            continue
-        # Each block's labels wait for those before it; its scores do not.
-        for block in source.map_blocks(clipped, like=bounds.lower):
-            _, state = assign(block, bounds, state, steps=steps)
-    return state.duals.lower - state.duals.upper
-
-
-def _shared_pass(source: ScoreSource, bounds: SizeBounds, duals: Duals, steps: StepRule) -> Duals:
-    """Return the duals after one pass under relaxed bounds, chunk by chunk.
-
-    Samples of a chunk have the same prices, and nothing but these decides on their labels: threads
-    share them out.
-    """
-    xp, n, k = compat.array_namespace(duals.lower), source.group.n_total, source.n_clusters
-    rule, like = DualRule.of(bounds, steps), None if source.in_turn else duals.lower
-    part = max(block_rows(k, like=duals.lower) // PARTS_OF_BLOCK, 1)
-    for first, last in row_blocks(n, steps.chunk_size):
-        prices = duals.lower - duals.upper
-
-        def sizes(rows: tuple[int, int], prices: Array = prices) -> Array:
-            labels, _ = best_clusters(source.block(*rows), prices)
-            return segment_sum(xp.ones_like(labels)[:, None], labels, n_segments=k)[:, 0]
-
-        # Edges at multiples of a part, so that a part lies in one block.
-        edges = [first, *range(first // part * part + part, last, part), last]
-        counted = map_in_order(sizes, list(pairwise(edges)), like=like)
-        duals = update_duals(duals, reduce(add, counted), last - first, rule)
-    return duals
+EPOCH, FLOOR = 8, 0.02
+"""Epoch whose small steps the passes take, and the rise of the price of a starved cluster in ranges
+of scores: they hardly leave the prices given."""
 
 
 def assign_in_passes(
@@ -207,25 +103,20 @@ def assign_in_passes(
     (array([0, 0, 1]), 2.2)
     """
     xp, n = compat.array_namespace(prices), source.group.n_total
-    rows = source.take(strided_ids(n, min(n, options.range_rows), prices))
-    steps = measured_steps(
-        bounds,
-        epoch=options.fallback_epoch,
-        kappa_floor=options.fallback_floor,
-        scale=score_range(rows),
-    )
+    scale = score_range(source.take(strided_ids(n, min(n, options.typical_rows), prices)))
+    steps = measured_steps(bounds, epoch=EPOCH, kappa_floor=FLOOR, scale=scale)
     start = Duals(xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0))
     state = init_state(bounds)._replace(duals=start)
-    loose, forced = relaxed(bounds), xp.zeros_like(bounds.lower)
+    loose, singletons = relaxed(bounds), xp.zeros_like(bounds.lower)
 
     def learning(block: Array, state: AssignmentState) -> tuple[Array, AssignmentState]:
-        nonlocal forced
-        forced = forced + forced_counts(block)
+        nonlocal singletons
+        singletons = singletons + singleton_counts(block)
         return assign(xp.clip(block, min=FORBIDDEN), loose, state, steps=steps)
 
     learned = _one_pass(source, bounds, state, learning, steps, keep=False)  # step 1: learn
-    forced = xp.sum(source.group.gather(forced[None, :]), axis=0)
-    left, is_any = remaining_bounds(bounds, forced), bool(xp.any(forced > 0))
+    singletons = xp.sum(source.group.gather(singletons[None, :]), axis=0)
+    left, is_any = remaining_bounds(bounds, singletons), bool(xp.any(singletons > 0))
     if left is None:
         return None
 
@@ -244,7 +135,7 @@ def assign_in_passes(
     # A difference of two large sums: what rounding can hide of it counts as lost, and the bound
     # lies above that of the prices by as much.
     lost = max(best.dual - last.objective, 0.0) + rounding
-    counts = last.state.counts + forced
+    counts = last.state.counts + singletons
     return OfflineAssignment(
         labels=last.labels,
         counts=counts,
@@ -353,3 +244,95 @@ def _handed_on(
     duals, seen = Duals(lower, upper), int(xp.sum(counts))
     state = AssignmentState(duals, state.start, counts, seen, steps.step_size, steps.free_sign)
     return state, _Sums(*(numbers[i] for i in range(4)))
+
+
+def singleton_counts(scores: Array) -> Array:
+    """Count the rows of a block that one cluster alone may take, (k,) int64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> singleton_counts(np.asarray([[0.5, -np.inf], [0.1, 0.2], [0.3, -np.inf]]))
+    array([2, 0])
+    """
+    xp, (b, k) = compat.array_namespace(scores), scores.shape
+    if not b or (k > 1 and on_host(scores) and bool(xp.all(xp.isfinite(scores)))):
+        return xp.zeros((k,), dtype=xp.int64, device=compat.device(scores))
+    own = xp.astype(xp.argmax(scores, axis=1), xp.int64)
+    own = xp.where(_is_singleton(scores), own, xp.full_like(own, k))
+    return segment_sum(xp.ones_like(own)[:, None], own, n_segments=k + 1)[:k, 0]
+
+
+def remaining_bounds(bounds: SizeBounds, singletons: Array) -> SizeBounds | None:
+    """Return the bounds of the rows that have a choice.
+
+    Parameters
+    ----------
+    bounds : SizeBounds
+        Of all rows, of a known number.
+    singletons : (k,) int64 array
+        Singletons of each cluster, of all ranks.
+
+    Returns
+    -------
+    SizeBounds or None
+        None if the singletons alone leave no labels inside the bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bounds = SizeBounds.from_counts([2, 1], [3, 4], n_samples=6)
+    >>> left = remaining_bounds(bounds, np.asarray([2, 0]))
+    >>> left.lower, left.upper, left.n_samples
+    (array([0, 1]), array([1, 4]), 4)
+    >>> remaining_bounds(bounds, np.asarray([4, 0])) is None
+    True
+    """
+    xp, n = compat.array_namespace(singletons), bounds.n_samples or 0
+    lower, upper = xp.clip(bounds.lower - singletons, min=0), bounds.upper - singletons
+    taken, owed, room, least = read(xp.sum(singletons), xp.sum(lower), xp.sum(upper), xp.min(upper))
+    n_free, counts = n - int(taken), xp.astype(singletons, xp.float64)
+    if least < 0 or not owed <= n_free <= room:
+        return None
+    low, high = (
+        xp.clip((share * n - counts) / max(1, n_free), min=0.0, max=1.0)
+        for share in (bounds.lower_share, bounds.upper_share)
+    )
+    return SizeBounds(low, high, lower, upper, n_free)
+
+
+def assign_remaining(
+    scores: Array, bounds: SizeBounds, state: AssignmentState, steps: StepRule
+) -> tuple[Array, AssignmentState]:
+    """Label the singletons of a block by their cluster, and the others online.
+
+    Parameters
+    ----------
+    scores : (b, k) array
+    bounds : SizeBounds
+        Of `remaining_bounds`.
+    state : AssignmentState
+        Of the rows that have a choice; singletons do not move it.
+    steps : StepRule
+
+    Returns
+    -------
+    labels : (b,) int64 array
+    state : AssignmentState
+    """
+    xp, b = compat.array_namespace(scores), scores.shape[0]
+    singletons = xp.astype(_is_singleton(scores), xp.int64)
+    n_free = b - int(read(xp.sum(singletons))[0])
+    # Rows with a choice come first by a sort: not every library has boolean indices.
+    order = xp.argsort(singletons, stable=True)
+    free, rest = order[:n_free], order[n_free:]
+    some = xp.clip(xp.take(scores, free, axis=0), min=FORBIDDEN)
+    chosen, state = assign(some, bounds, state, steps=steps)
+    own = xp.astype(xp.argmax(xp.take(scores, rest, axis=0), axis=1), xp.int64)
+    return xp.take(xp.concat([chosen, own]), xp.argsort(order)), state
+
+
+def _is_singleton(scores: Array) -> Array:
+    """Which rows have one finite score, (b,) bool."""
+    xp = compat.array_namespace(scores)
+    return xp.sum(xp.astype(xp.isfinite(scores), xp.int64), axis=1) == 1

@@ -1,10 +1,8 @@
-"""Rows whose best clusters tie: labels that need no prices, and how many rows a pass cannot part.
+"""Problems whose structure tells the labels or the prices: inactive bounds, and repeated rows.
 
-Where bounds do not bind, the best cluster of each row is optimal, if ties are broken the right way:
-augmenting paths at prices of 0 choose among the clusters that tie (`without_prices`). A few rows
-tell whether that can be so. Where nearly all rows lose candidates to the width of a pass, no larger
-pass would part them either (`tied_share`); a few rows tell that as well, before the pass
-(`expected_tied_share`).
+Where bounds are inactive, the best cluster of each row is optimal, if ties are broken the right
+way: augmenting paths at prices of 0 choose among the clusters that tie (`labels_without_prices`). A
+few rows tell whether that can be so (`bounds_may_be_inactive`).
 
 Where few rows are distinct, each ties between the clusters that share it out, and samples say
 little about these ties (`region_of_distinct_rows`). But the problem is small: of m distinct rows,
@@ -19,7 +17,6 @@ poor start, and nothing else.
 
 from __future__ import annotations
 
-import math
 from functools import reduce
 from operator import add
 
@@ -32,31 +29,12 @@ from ..core.types import Array
 from ..scores.sources import ScoreSource
 from ..scores.statistics import map_taken, score_range, strided_ids
 from ._augmenting_paths import augmenting_paths
-from ._candidates import (
-    Candidates,
-    TooManyCandidatesError,
-    TrustRegion,
-    collect_candidates,
-    select_candidates,
-)
+from ._candidates import Candidates, TooManyCandidatesError, TrustRegion, collect_candidates
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, proven
-from ._region_from_rows import LEAST_REACH
+from ._region_from_rows import LEAST_RADIUS
 
-__all__ = [
-    "expected_tied_share",
-    "may_be_free",
-    "region_of_distinct_rows",
-    "tied_share",
-    "wanted_width",
-    "without_prices",
-]
-
-ONE_IN, LEAST_ROWS = 16, 64
-"""A look at some rows takes at most one in so many, but for so few that they would say nothing."""
-
-CUT_SHARE = 0.05
-"""Share of the rows whose lists may be longer than a wide pass: the bound stays valid for them."""
+__all__ = ["bounds_may_be_inactive", "labels_without_prices", "region_of_distinct_rows"]
 
 FEW_ROWS, REPEATS = 2**8, 4
 """Rows that are asked whether rows repeat, and how often each of these has to, in the mean."""
@@ -68,86 +46,11 @@ KEY = 0x64697374
 """Seed of the weights of a key."""
 
 
-def tied_share(candidates: Candidates, n_rows: int) -> float:
-    """Return the share of all rows that have lost a candidate to the width of the pass."""
-    xp = compat.array_namespace(candidates.truncation)
-    return int(xp.sum(xp.astype(candidates.is_truncated, xp.int64))) / n_rows
-
-
-def expected_tied_share(
-    source: ScoreSource, region: TrustRegion, width: int, *, options: SolverOptions
-) -> float:
-    """Return the share of some rows that would lose a candidate to a pass over this region.
-
-    Of `range_rows` rows, or of one in sixteen where these are fewer, but 64 at least.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualclust.algos.scores.sources import score_source
-    >>> source, zeros = score_source(np.tile(np.asarray([0.9, 0.6, 0.1]), (32, 1))), np.zeros(3)
-    >>> narrow, wide = TrustRegion(zeros, zeros + 0.2), TrustRegion(zeros, zeros + 0.5)
-    >>> [expected_tied_share(source, r, 2, options=DEFAULT_OPTIONS) for r in (narrow, wide)]
-    [0.0, 1.0]
-    """
-    xp, low, high = compat.array_namespace(region.center), *_ends(region)
-    some = _some_rows(source, region, options)
-
-    def n_cut(rows: Array) -> Array:
-        *_, truncation = select_candidates(rows, low, high, width=width)
-        return xp.sum(xp.astype(truncation > -math.inf, xp.int64))
-
-    return int(reduce(add, map_taken(n_cut, source, some))) / int(some.shape[0])
-
-
-def wanted_width(
-    source: ScoreSource, region: TrustRegion, width: int, *, options: SolverOptions
-) -> int:
-    """Return how many candidates a pass over this region has to keep, so that few rows lose one.
-
-    It is `width`, doubled until the lists of all but `CUT_SHARE` of some rows have room, up to
-    `widest_pass` and to what memory holds; of as many rows as `expected_tied_share` looks at.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualclust.algos.scores.sources import score_source
-    >>> source = score_source(np.tile(np.linspace(1.0, 0.0, 101), (64, 1)))
-    >>> regions = [TrustRegion(np.zeros(101), np.full(101, r)) for r in (0.001, 0.07, 9.0)]
-    >>> [wanted_width(source, r, 8, options=DEFAULT_OPTIONS) for r in regions]
-    [8, 16, 64]
-    """
-    xp, low, high = compat.array_namespace(region.center), *_ends(region)
-
-    def lengths(rows: Array) -> Array:
-        _, _, n_candidates, _ = select_candidates(rows, low, high, width=width)
-        return n_candidates
-
-    some = _some_rows(source, region, options)
-    found = xp.sort(xp.concat(list(map_taken(lengths, source, some))))
-    last = int((1.0 - CUT_SHARE) * found.shape[0])
-    most = min(options.widest_pass, options.max_entries // source.group.n_total)
-    while width < int(found[last]) and 2 * width <= most:
-        width *= 2
-    return width
-
-
-def _some_rows(source: ScoreSource, region: TrustRegion, options: SolverOptions) -> Array:
-    """Ids of some rows from all over the data."""
-    n = source.group.n_total
-    m = min(options.range_rows, n, max(n // ONE_IN, LEAST_ROWS))
-    return strided_ids(n, m, region.center)
-
-
-def _ends(region: TrustRegion) -> tuple[Array, Array]:
-    return region.center - region.radius, region.center + region.radius
-
-
-def without_prices(
+def labels_without_prices(
     source: ScoreSource, bounds: SizeBounds, tol: float, options: SolverOptions
 ) -> OfflineAssignment | None:
     """Return the best labels of all if they, with ties broken the right way, prove the gap."""
-    if not may_be_free(source, bounds, options=options):
+    if not bounds_may_be_inactive(source, bounds, options=options):
         return None
     xp = compat.array_namespace(bounds.lower)
     zero = xp.zeros(bounds.lower.shape, dtype=xp.float64, device=compat.device(bounds.lower))
@@ -160,7 +63,7 @@ def without_prices(
     return assignment if assignment is not None and assignment.gap <= tol else None
 
 
-def may_be_free(
+def bounds_may_be_inactive(
     source: ScoreSource, bounds: SizeBounds, *, options: SolverOptions = DEFAULT_OPTIONS
 ) -> bool:
     """Tell from a few rows whether best clusters can be inside the bounds without prices.
@@ -183,11 +86,11 @@ def may_be_free(
     >>> from dualclust.algos.scores.sources import score_source
     >>> source = score_source(np.asarray([[1.0, 1.0], [1.0, 0.0]]))
     >>> bounds = [SizeBounds.from_counts(lower, n_samples=2) for lower in ([1, 1], [0, 2])]
-    >>> [may_be_free(source, b) for b in bounds]  # a row that ties may go to either
+    >>> [bounds_may_be_inactive(source, b) for b in bounds]  # a row that ties may go to either
     [True, False]
     """
     xp, n = compat.array_namespace(bounds.lower), source.group.n_total
-    m = min(n, options.range_rows)
+    m = min(n, options.typical_rows)
 
     def counts(rows: Array) -> tuple[Array, Array]:
         best = xp.astype(rows == xp.max(rows, axis=1, keepdims=True), xp.int64)
@@ -232,7 +135,7 @@ def region_of_distinct_rows(source: ScoreSource, bounds: SizeBounds) -> TrustReg
 
     Notes
     -----
-    Cost: O(n k) for the keys, if a few rows repeat; else nothing to speak of.
+    Cost: O(n k) for the keys, if a few rows repeat; else O(1).
 
     Examples
     --------
@@ -267,7 +170,7 @@ def region_of_distinct_rows(source: ScoreSource, bounds: SizeBounds) -> TrustReg
     if found is None:
         return None
     prices = xp.asarray(found, dtype=xp.float64, device=device)
-    return TrustRegion(prices, xp.full_like(prices, LEAST_REACH * score_range(scores)))
+    return TrustRegion(prices, xp.full_like(prices, LEAST_RADIUS * score_range(scores)))
 
 
 def _distinct(keys: Array) -> tuple[Array, Array]:

@@ -7,13 +7,10 @@ import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline import SolverOptions
-from dualclust.algos.offline._forced_rows import FORBIDDEN
-from dualclust.algos.offline._online_passes import (
-    assign_in_passes,
-    learn_prices,
-)
+from dualclust.algos.offline._online_labels import EPOCH, FLOOR, assign_in_passes
+from dualclust.algos.offline._online_prices import FORBIDDEN, LEARNING_FLOOR, PASSES, learn_prices
 from dualclust.algos.offline._proof import relative_gap, rounding_of
-from dualclust.algos.offline._region_from_rows import raise_empty_clusters, shifted_together
+from dualclust.algos.offline._region_from_rows import optimal_shift, raise_empty_clusters
 from dualclust.algos.offline.assignment import assign_exact
 from dualclust.algos.online.assignment import assign, init_state, next_pass, relaxed
 from dualclust.algos.online.certificates import dual_value
@@ -41,18 +38,14 @@ def duals_of(prices):
 
 
 @pytest.mark.parametrize("n_rows", [7, 1000])
-@pytest.mark.parametrize("prices", [None, GIVEN], ids=["cold", "warm"])
-def test_prices_are_those_of_passes_with_falling_steps(n_rows, prices, monkeypatch):
+def test_prices_are_those_of_passes_with_falling_steps(n_rows, monkeypatch):
     monkeypatch.setattr(sources, "block_rows", lambda n_clusters, like: 32)
     scores, loose = scores_of(0, forbidden=True), relaxed(BOUNDS)
-    options = SolverOptions(range_rows=n_rows, learning_floor=1.0)  # reached in the third pass
-    found = learn_prices(score_source(scores), loose, n_passes=3, prices=prices, options=options)
+    found = learn_prices(score_source(scores), BOUNDS, SolverOptions(typical_rows=n_rows))
     state = init_state(loose)
-    if prices is not None:
-        state = state._replace(duals=duals_of(prices))
     scale, finite = score_range(scores[:n_rows]), np.maximum(scores, FORBIDDEN)
-    for epoch in range(3):
-        steps = measured_steps(loose, epoch=epoch, kappa_floor=1.0, scale=scale)
+    for epoch in range(PASSES):
+        steps = measured_steps(loose, epoch=epoch, kappa_floor=LEARNING_FLOOR, scale=scale)
         state = next_pass(state)
         for first in range(0, N, 32):
             _, state = assign(finite[first : first + 32], loose, state, steps=steps)
@@ -64,10 +57,10 @@ def test_prices_are_those_of_passes_with_falling_steps(n_rows, prices, monkeypat
 def test_labels_and_proof_are_those_of_two_passes(start, n_rows):
     scores = scores_of(1)
     prices = GIVEN if start == "cold" else assign_exact(scores, BOUNDS).prices
-    options = SolverOptions(range_rows=n_rows, fallback_epoch=3, fallback_floor=0.5)
+    options = SolverOptions(typical_rows=n_rows)
     found = assign_in_passes(score_source(scores), BOUNDS, prices, options)
     rows = scores[strided_ids(N, min(N, n_rows), scores)]
-    steps = measured_steps(BOUNDS, epoch=3, kappa_floor=0.5, scale=score_range(rows))
+    steps = measured_steps(BOUNDS, epoch=EPOCH, kappa_floor=FLOOR, scale=score_range(rows))
     state = init_state(BOUNDS)._replace(duals=duals_of(prices))
     loose, learned = assign(scores, relaxed(BOUNDS), state, steps=steps)
     labels, _ = assign(scores, BOUNDS, next_pass(learned), steps=steps)
@@ -138,4 +131,4 @@ def test_prices_shift_to_the_nearest_of_the_least_bounds(seed):
     values = [bound(p) for p in prices]
     best = [p for p, value in zip(prices, values, strict=True) if value == min(values)]
     expected = prices - min(max(0.0, min(best)), max(best))
-    assert shifted_together(prices, bounds).tolist() == expected.tolist()
+    assert optimal_shift(prices, bounds).tolist() == expected.tolist()

@@ -1,4 +1,4 @@
-"""What is assumed of the reach of the prices saves work, and costs no label where it is wrong."""
+"""A radius around the prices given saves work, and costs no label where it is wrong."""
 
 from dataclasses import replace
 
@@ -18,19 +18,21 @@ from dualclust.algos.scores.sources import score_source
 
 @pytest.mark.parametrize("factor", [1e-6, 1.0, 1e3], ids=["too small", "right", "too large"])
 @pytest.mark.parametrize("unit", [1.0, 2.0**400], ids=["one", "huge"])
-def test_no_reach_is_wrong(rng, factor, unit):
+def test_no_radius_is_wrong(rng, factor, unit):
     scores = rng.normal(size=(9_000, 12)) * unit
     bounds = SizeBounds.from_ratios(12, n_samples=9_000, lower=0.9, upper=1.1)
-    passes = replace(DEFAULT_OPTIONS, few_growth=0)
+    passes = replace(DEFAULT_OPTIONS, few_clusters=0)
     best = assign_exact(scores, bounds, options=passes)
     near = best.prices + rng.normal(size=12) * 1e-3 * unit
-    reach = np.full(12, 4e-3 * factor * unit)
-    found = assign_offline(scores, bounds, prices=near, reach=reach, tol=0.0, options=passes)
+    radius = np.full(12, 4e-3 * factor * unit)
+    found = assign_offline(
+        scores, bounds, prices=near, price_radius=radius, tol=0.0, options=passes
+    )
     assert found.gap == 0.0
     assert abs(found.objective - best.objective) <= found.rounding + best.rounding
 
 
-def test_prices_beyond_their_reach_are_found_all_the_same(rng):
+def test_prices_beyond_their_radius_are_found_all_the_same(rng):
     """As where online passes are the last resort: the passes from samples prove more."""
     n, k = 3_000, 30
     scores = rng.normal(size=(n, k))
@@ -38,18 +40,25 @@ def test_prices_beyond_their_reach_are_found_all_the_same(rng):
     far = assign_exact(scores, bounds).prices
     far[3] += 1.0
     small = replace(DEFAULT_OPTIONS, last_entries=1_000, retry_entries=1_000, max_entries=11 * n)
-    for reach in (None, np.full(k, 1e-3), np.full(k, 1e-2), np.where(np.arange(k) == 3, 1.5, 1e-3)):
-        found = assign_offline(scores, bounds, prices=far, reach=reach, tol=1e-3, options=small)
+    for radius in (
+        None,
+        np.full(k, 1e-3),
+        np.full(k, 1e-2),
+        np.where(np.arange(k) == 3, 1.5, 1e-3),
+    ):
+        found = assign_offline(
+            scores, bounds, prices=far, price_radius=radius, tol=1e-3, options=small
+        )
         assert found.gap <= 1e-3
 
 
 @pytest.mark.unjudged(reason="it counts the rows that are read")
-def test_each_price_has_a_reach_of_its_own(rng):
+def test_each_price_has_a_radius_of_its_own(rng):
     """One that is far off costs no further pass if that is known, and few candidates."""
     n, k = 20_000, 16
     scores = rng.normal(size=(n, k))
     bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
-    passes = replace(DEFAULT_OPTIONS, few_growth=0)
+    passes = replace(DEFAULT_OPTIONS, few_clusters=0)
     far = assign_exact(scores, bounds, options=passes).prices
     far[3] -= 0.5
     source, read = score_source(scores), []
@@ -59,43 +68,43 @@ def test_each_price_has_a_reach_of_its_own(rng):
     )
     own = np.where(np.arange(k) == 3, 0.6, 1e-2)
     n_read = []
-    for reach in (own, np.full(k, 1e-2)):
+    for radius in (own, np.full(k, 1e-2)):
         read.clear()
-        found = assign_source(counted, bounds, prices=far, reach=reach, options=passes)
+        found = assign_source(counted, bounds, prices=far, price_radius=radius, options=passes)
         assert found.gap <= 1e-4
         n_read.append(sum(read))
     assert n_read[0] < 1.2 * n < n_read[1]
 
 
-def test_a_reach_that_says_nothing_is_refused(xp, rng):
+def test_a_radius_that_says_nothing_is_refused(xp, rng):
     scores, zeros = xp.asarray(rng.normal(size=(6, 2))), np.zeros(2)
     bounds = SizeBounds.from_ratios(2, n_samples=6, xp=xp.namespace, device=xp.device)
-    for prices, reach, words in (
+    for prices, radius, words in (
         (None, zeros + 1.0, "come with prices, got no prices. To fix this, leave it out"),
-        (zeros, zeros[:1] + 1.0, r"reach must have shape \(2,\)"),
-        (zeros, np.asarray([1.0, np.nan]), "reach must be finite"),
+        (zeros, zeros[:1] + 1.0, r"price_radius must have shape \(2,\)"),
+        (zeros, np.asarray([1.0, np.nan]), "price_radius must be finite"),
         (
             zeros,
             np.asarray([1.0, 0.0]),
-            "reach must be above 0 for each cluster, and come with prices, got 0. To fix",
+            "price_radius must be above 0 for each cluster, and come with prices, got 0. To fix",
         ),
         (zeros, np.asarray([-0.5, 1.0]), "and come with prices, got -0.5"),
     ):
         given = {"prices": None if prices is None else xp.asarray(prices)}
         for solve in (assign_offline, assign_exact):
             with pytest.raises(InvalidValueError, match=words):
-                solve(scores, bounds, reach=xp.asarray(reach), **given)
+                solve(scores, bounds, price_radius=xp.asarray(radius), **given)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("reach", [1e-300, 1e300])
+@pytest.mark.parametrize("radius", [1e-300, 1e300])
 @pytest.mark.parametrize("unit", [1.0, 1e-30])
-def test_a_reach_that_no_score_can_be_added_to_costs_no_label(rng, dtype, reach, unit):
+def test_a_radius_that_no_score_can_be_added_to_costs_no_label(rng, dtype, radius, unit):
     n, k = 9_000, 12
     scores = (unit * rng.normal(size=(n, k))).astype(dtype)
     bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
-    passes = replace(DEFAULT_OPTIONS, few_growth=0)
-    given = {"prices": np.zeros(k), "reach": np.full(k, reach)}
+    passes = replace(DEFAULT_OPTIONS, few_clusters=0)
+    given = {"prices": np.zeros(k), "price_radius": np.full(k, radius)}
     found = assign_offline(scores, bounds, **given, options=passes)
     assert found.gap <= 1e-4
     assert found.violation == 0

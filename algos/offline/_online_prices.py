@@ -1,31 +1,39 @@
-r"""Prices averaged over one online pass: nearly as good as those of Newton's method on its rows.
+r"""Prices learned by online passes over samples: to start from, and averaged over one pass.
 
-Problem: the prices of the smoothed dual of m rows, from prices that a smaller sample has left, at
-the cost of one look at these rows.
+Problem: good prices for ``max sum_i s_{i, y_i}  s.t.  l_k <= n_k <= u_k`` from rows of a sample.
 
-The last prices of an online pass scatter by what one step moves them. Their average does not
-(Polyak and Juditsky, 1992): with steps that are larger than the best last ones, it comes as near
-the best prices as the rows allow, to the first order of 1 / m.
+*To start from* (`learn_prices`). The online step moves the price of a cluster by its count minus
+its aim (`duals`). A cap or a completion would hide from it how wrong a price is, so these passes
+use `online.relaxed`, and smaller steps from one to the next. The rows come in steps of the golden
+ratio through the data, so that neighbors in the order lie far apart, and rows sorted by class do
+not meet cold prices one class after the other.
 
-1. *Pass* over all rows, with steps of an early epoch, so that the prices arrive in its first half.
+*Averaged* (`averaged_region`). The last prices of an online pass scatter by what one step moves
+them. Their average does not (Polyak and Juditsky, 1992): with steps that are larger than the best
+last ones, it comes as near the best prices as the rows allow, to the first order of 1 / m. So they
+are nearly as good as those of Newton's method on the same rows, which costs several passes:
+
+1. *Pass* over all rows, with steps of an early epoch: the prices converge in its first half.
 2. *Average* the prices after each part of its second half.
 3. *Shrink* the trust region around them as the errors do: counts of m of n rows scatter by the root
    of ``1 / m - 1 / n``, in shares.
 4. *Doubt* prices that went far in the last region, which then did not hold the best ones, or that
-   change between the third quarter of the pass and the last, which have not arrived.
+   change between the third quarter of the pass and the last, which have not converged.
 
 =====================  ===============  =======  =================================================
-symbol                 here             shape    meaning
+paper                  here             shape    meaning
 =====================  ===============  =======  =================================================
+:math:`s_{i,k}`        ``source``       (m, k)   read in blocks of rows, in order
 :math:`\rho - \rho'`   ``prices``       (k,)     in units of score, float64
-:math:`m`              ``m``            ()       rows of the pass
-:math:`n`              ``n``            ()       all rows
+:math:`m, n`           ``m``, ``n``     ()       rows of the pass, and all rows
+\-                     ``scale``        ()       how far scores of one row differ
 =====================  ===============  =======  =================================================
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import chain
 from typing import NamedTuple
 
@@ -36,26 +44,41 @@ from ..bounds.sizes import SizeBounds
 from ..core.reads import on_host
 from ..core.types import Array
 from ..core.workers import map_in_order
-from ..online.assignment import assign, init_state, relaxed
+from ..online.assignment import AssignmentState, assign, init_state, next_pass, relaxed
 from ..online.duals import Duals
 from ..online.step_sizes import measured_steps
 from ..scores.blocks import block_rows, row_blocks
 from ..scores.sources import ScoreSource
 from ..scores.statistics import score_range
 from ._candidates import TrustRegion
-from ._forced_rows import FORBIDDEN
 from ._options import DEFAULT_OPTIONS, SolverOptions
 
 __all__ = [
+    "FORBIDDEN",
     "AveragedPrices",
     "averaged_prices",
     "averaged_region",
+    "learn_prices",
     "parts_of_pass",
     "passes_are_fast",
 ]
 
+FORBIDDEN = -1e37
+"""Score of a forbidden pair in an online pass, which takes finite scores."""
+
+PASSES = 4
+"""Online passes that learn prices; 2 and 8 cost about the same, but on scores of rank one."""
+
+LEARNING_FLOOR = 0.05
+"""Rise of the price of a starved cluster in a pass that learns, in ranges of scores."""
+
+EPOCH, LOSS = 1, 1.25
+"""Epoch of the steps of a pass whose prices are averaged, larger than the best last ones; and the
+error of averaged prices over that of Newton's method, 1.0 to 1.3 on unit features: a factor of the
+radius at each sample, which is the safe side after the first. 1.5 costs a third more time."""
+
 PARTS = 16
-"""Parts of a pass after which its prices are looked at."""
+"""Parts of a pass after which its prices are averaged."""
 
 FARTHEST, RESTLESS = 0.75, 0.5
 """Step 4: farthest move of a price, in radii of the last region; largest change between quarters,
@@ -63,6 +86,74 @@ the root of the mean square in radii of the next one."""
 
 LEAST_RADIUS, MOST_RADII = 1e-300, 1e100
 """Radius that is as good as none, and moves in radii beyond which their number does not matter."""
+
+
+def learn_prices(
+    source: ScoreSource, bounds: SizeBounds, options: SolverOptions = DEFAULT_OPTIONS
+) -> Array:
+    """Return the prices after some online passes over all rows of a sample.
+
+    Parameters
+    ----------
+    source : ScoreSource
+        Scores in an order without runs of one class; minus infinity forbids a pair.
+    bounds : SizeBounds
+        Of any number of rows: only their shares count.
+    options : SolverOptions
+
+    Returns
+    -------
+    (k,) float64 array
+
+    Raises
+    ------
+    InvalidValueError
+        For NaN or plus infinity.
+
+    Notes
+    -----
+    Cost: O(m k) per pass. No guarantee; what the prices are worth, `dual_value` says.
+    Source: CoKe section 3.2.1 and SeCu supplement section 2; relaxing the bounds is ours.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.scores.sources import score_source
+    >>> source = score_source(np.asarray([[0.9, 0.1], [0.8, 0.3], [0.7, 0.5], [0.6, 0.2]]))
+    >>> prices = learn_prices(source, SizeBounds.from_ratios(2, n_samples=4, lower=1.0))
+    >>> bool(prices[1] > prices[0])  # nobody wants the second cluster
+    True
+    """
+    m, free = source.group.n_total, _free(source, bounds)
+    scale = score_range(source.block(0, min(m, options.typical_rows)))
+    read, state = _clipped(source), init_state(free)
+    for epoch in range(PASSES):
+        steps = measured_steps(free, epoch=epoch, kappa_floor=LEARNING_FLOOR, scale=scale)
+        state = next_pass(state)
+        # Each block's labels wait for those before it; its scores do not.
+        for block in source.map_blocks(lambda *edge: read(edge), like=bounds.lower):
+            _, state = assign(block, free, state, steps=steps)
+    return _prices(state)
+
+
+def _free(source: ScoreSource, bounds: SizeBounds) -> SizeBounds:
+    """The shares of the bounds, without caps and completion, for the rows of a sample."""
+    xp, m = compat.array_namespace(bounds.lower), source.group.n_total
+    return relaxed(bounds)._replace(upper=xp.full_like(bounds.upper, m), n_samples=m)
+
+
+def _clipped(source: ScoreSource) -> Callable[[tuple[int, int]], Array]:
+    """Blocks of a source by their edges, with a finite score for a forbidden pair."""
+
+    def block(edge: tuple[int, int]) -> Array:
+        scores = source.block(*edge)
+        return compat.array_namespace(scores).clip(scores, min=FORBIDDEN)
+
+    return block
+
+
+def _prices(state: AssignmentState) -> Array:
+    return state.duals.lower - state.duals.upper
 
 
 class AveragedPrices(NamedTuple):
@@ -81,7 +172,7 @@ class AveragedPrices(NamedTuple):
 
 
 def passes_are_fast(like: Array) -> bool:
-    """Tell whether online passes cost as little as other looks at the rows of a sample.
+    """Tell whether online passes cost as little as other passes over the rows of a sample.
 
     They take row after row: that is slow without an engine, and away from the host.
 
@@ -144,31 +235,22 @@ def averaged_prices(
     >>> bool(found.prices[1] > found.prices[0])  # nobody wants the second cluster
     True
     """
-    xp, m = compat.array_namespace(prices), source.group.n_total
-    free = relaxed(bounds)._replace(upper=xp.full_like(bounds.upper, m), n_samples=m)
+    xp, m, free = compat.array_namespace(prices), source.group.n_total, _free(source, bounds)
     duals = Duals(xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0))
     state = init_state(free)._replace(duals=duals)
-
-    def clipped(edge: tuple[int, int]) -> Array:
-        return xp.clip(source.block(*edge), min=FORBIDDEN)
-
     # A part waits for the labels of those before it, its scores do not.
     parts = parts_of_pass(m, source.n_clusters, like=prices)
-    blocks = map_in_order(clipped, parts, like=None if source.in_turn else prices)
+    blocks = map_in_order(_clipped(source), parts, like=None if source.in_turn else prices)
     first = next(blocks)
-    steps = measured_steps(
-        free,
-        epoch=options.averaging_epoch,
-        kappa_floor=options.learning_floor,
-        scale=_range_of_finite(first[: options.range_rows, :]),
-    )
+    scale = _range_of_finite(first[: options.typical_rows, :])
+    steps = measured_steps(free, epoch=EPOCH, kappa_floor=LEARNING_FLOOR, scale=scale)
     rows, done, seen = math.ceil(m / PARTS), 0, list[Array]()
     after = m // 2
     for scores in chain([first], blocks):
         _, state = assign(scores, free, state, steps=steps)  # step 1
         done += scores.shape[0]
         if done > after:  # step 2; a block may be less than a part
-            seen.append(state.duals.lower - state.duals.upper)
+            seen.append(_prices(state))
             after = done + rows - 1
     half = (len(seen) + 1) // 2
     third, last = (xp.mean(xp.stack(part), axis=0) for part in (seen[:half], seen[-half:]))
@@ -217,7 +299,7 @@ def averaged_region(
     m, n = sample.group.n_total, bounds.n_samples or math.inf
     prices, change = averaged_prices(sample, bounds, region.center, options=options)
     fall = math.sqrt((1.0 / m - 1.0 / n) / (1.0 / before - 1.0 / n))  # step 3
-    radius = options.averaging_loss * fall * region.radius
+    radius = LOSS * fall * region.radius
     farthest = xp.max(_in_radii(prices - region.center, region.radius))  # step 4
     restless = xp.mean(_in_radii(change, radius) ** 2)
     if float(farthest) <= FARTHEST and float(restless) <= RESTLESS**2:

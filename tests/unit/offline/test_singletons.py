@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.offline._forced_rows import (
-    FORBIDDEN,
+from dualclust.algos.offline._online_labels import (
     assign_remaining,
-    forced_counts,
     remaining_bounds,
+    singleton_counts,
 )
+from dualclust.algos.offline._online_prices import FORBIDDEN
 from dualclust.algos.online.assignment import init_state
 from dualclust.algos.online.step_sizes import StepRule
 from tests.compare import assert_same_kind, to_numpy
@@ -35,10 +35,10 @@ def test_rows_with_one_finite_score_are_counted(library):
         [0.0, 1.0, 2.0],
         [NEVER, NEVER, 7.0],
     ]
-    found = forced_counts(library.asarray(scores))
+    found = singleton_counts(library.asarray(scores))
     assert to_numpy(found).tolist() == [1, 0, 2]
     assert_same_kind(found, library.asarray(np.zeros(3, np.int64)))
-    none = forced_counts(library.asarray(np.zeros((0, 2))))
+    none = singleton_counts(library.asarray(np.zeros((0, 2))))
     assert to_numpy(none).tolist() == [0, 0]
     assert_same_kind(none, library.asarray(np.zeros(2, np.int64)))
 
@@ -57,7 +57,7 @@ def test_rows_with_one_finite_score_are_counted(library):
         ([0, 0], [3, 6], [4, 0], None),  # more than the cluster takes
     ],
 )
-def test_the_bounds_that_forced_rows_leave(library, lower, upper, forced, left):
+def test_the_bounds_that_singletons_leave(library, lower, upper, forced, left):
     xp, device = library.namespace, library.device
     bounds = SizeBounds.from_counts(lower, upper, n_samples=6, xp=xp, device=device)
     found = remaining_bounds(bounds, library.asarray(np.asarray(forced)))
@@ -73,7 +73,7 @@ def test_the_bounds_that_forced_rows_leave(library, lower, upper, forced, left):
 
 
 @each_library
-def test_forced_rows_get_their_cluster_and_the_others_are_labeled_in_their_order(library):
+def test_singletons_get_their_cluster_and_the_others_are_labeled_in_their_order(library):
     """Of rows with a choice the second takes the last place of cluster 2, and its price follows."""
     scores = [
         [NEVER, 5.0, NEVER],
