@@ -110,7 +110,7 @@ def text(result: dict[str, Any]) -> str:
     beyond = "exceed" if name == "mean_similarity" else "are below"
     what = "centers" if name != "mean_distance" else "medoids"
     title = name.replace("_", " ").replace("squared distance", "sq. distance")
-    unit = " km" if r["metric"] == "haversine" else ""
+    unit = " km" if r.get("metric") == "haversine" else ""
     return "\n".join(
         [
             f"clusters            {r['n_clusters']} of {r['n_samples']} samples, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sparse
 
 from tests.cluster.mistakes.written import (
     OBJECTS,
@@ -17,7 +18,22 @@ from tests.cluster.mistakes.written import (
     spoiled,
 )
 
+
+def wide_with_zeros(folder):
+    """A sparse matrix that would be 320 MB of rows, of which the last two hold no entry."""
+    rows = np.arange(400)
+    made = sparse.csr_matrix((np.ones(400), (rows, rows % 50)), shape=(402, 100_000))
+    sparse.save_npz(folder / "X.npz", made)
+
+
 CASES = {
+    "sparse-zeros": Case(
+        wide_with_zeros,
+        "X.npz",
+        "X.npz holds only zeros in 2 rows, the first of them row 400. A row of zeros has no "
+        "direction, which --metric cosine compares. To fix this, drop these rows, or choose "
+        "--metric euclidean",
+    ),
     "npz-two": Case(
         npz(a=X, b=X),
         "X.npz",
