@@ -166,7 +166,7 @@ class Onnx(nn.Module):
         options.intra_op_num_threads = torch.get_num_threads()
         self.session = runtime.InferenceSession(name, options, ["CPUExecutionProvider"])
         given = self.session.get_inputs()
-        if len(given) != 1 or given[0].type != "tensor(float)":
+        if [one.type for one in given] != ["tensor(float)"]:
             kinds = ", ".join(f"{one.name}: {one.type}" for one in given)
             msg = f"it must have one input, tensor(float), got {kinds}"
             raise ValueError(msg)
