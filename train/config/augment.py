@@ -97,7 +97,7 @@ class AugmentConfig(Checked):
 
         Amounts, and the probabilities of gray, solarized and blurred samples, are multiplied; areas
         and magnifications drawn nearer to 1. The probability of jitter, whose amounts are, mirrors,
-        the ratio of crops, the width of a blur and the size of the view stay.
+        the ratio of crops, the width of a blur, the size of the view and neighbors stay.
 
         Parameters
         ----------

@@ -187,9 +187,10 @@ class Run:
         record: dict[str, Any] = {
             "epoch": self.epoch,
             "loss": loss,
+            **({"lr": rate} if method.by_steps else {}),
             "size_min": int(sizes.min()),
             "size_max": int(sizes.max()),
-            **({"lr": rate, "churn": churn(labels, part.before)} if method.by_steps else {}),
+            **({"churn": churn(labels, part.before)} if method.by_steps else {}),
             **method.report(),
             "seconds": round(self.clock() - started, 4),
         }

@@ -85,7 +85,7 @@ def open_own(name: str, weights: str = "") -> nn.Module:
     suffix = Path(name).suffix
     open_file: Any = {".onnx": Onnx, ".pt2": Exported}.get(suffix, _scripted)
     try:
-        module: nn.Module = open_file(name)
+        found: nn.Module = open_file(name)
     except MissingExtraError:
         raise
     except Exception as error:  # whatever the reader of a foreign file meets
@@ -96,7 +96,7 @@ def open_own(name: str, weights: str = "") -> nn.Module:
             f"weights alone goes to --weights, beside --encoder module:Class"
         )
         raise UsageError(msg) from error
-    return module
+    return found
 
 
 def _instance(name: str) -> nn.Module:
@@ -166,7 +166,7 @@ class Onnx(nn.Module):
         options.intra_op_num_threads = torch.get_num_threads()
         self.session = runtime.InferenceSession(name, options, ["CPUExecutionProvider"])
         given = self.session.get_inputs()
-        if len(given) != 1 or given[0].type != "tensor(float)":
+        if [one.type for one in given] != ["tensor(float)"]:
             kinds = ", ".join(f"{one.name}: {one.type}" for one in given)
             msg = f"it must have one input, tensor(float), got {kinds}"
             raise ValueError(msg)

@@ -42,7 +42,7 @@ def test_amounts_are_multiplied_and_areas_and_sizes_drawn_nearer_to_1():
 def test_the_rest_has_no_strength():
     half, changed = WHOLE.milder(0.5), {*AMOUNTS, "crop", "scale", "jitter"}
     kept = {field.name for field in fields(WHOLE)} - changed
-    assert kept == {"size", "ratio", "jitter_probability", "blur_sigma", "flip"}
+    assert kept == {"size", "ratio", "jitter_probability", "blur_sigma", "flip", "neighbors"}
     for name in kept:
         assert getattr(half, name) == getattr(WHOLE, name)
 

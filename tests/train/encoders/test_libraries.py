@@ -250,7 +250,8 @@ def test_each_method_gets_settings_that_fit_an_encoder(method):
     assert config.encoder.frozen
     names = [choice.settings.partition(" = ")[0] for choice in found.choices]
     assert len(names) == len(set(names))
-    assert {"network.name", "data.size", "encoder.frozen", "augment.noise"} <= set(names)
+    view = "augment.noise" if method in ("gatcluster", "mi_margin") else "second.neighbors"
+    assert {"network.name", "data.size", "encoder.frozen", view} <= set(names)
     heads = build_network(replace(config.network, name="none"), (64,), seed=0)
     METHODS[method](config, heads, 500)
 

