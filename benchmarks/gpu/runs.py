@@ -49,7 +49,7 @@ def pictures(
 
 def digits_like(machine: Machine, folder: Path, method: str, *changes: str) -> RunConfig:
     """The digits' recipe of a method on drawn images, cut to seconds."""
-    n, side, batch = machine.size((765, 16, 128), (53, 8, 8))  # two lengths of batches, each often
+    n, side, batch = machine.size((765, 16, 128), (45, 8, 8))  # two lengths of batches, each often
     config = read_recipe(f"{method}_digits")
     width, hidden = machine.size((16, 64), (2, 8))
     out = [] if method == "mi_margin" else [f"network.out_dim={hidden}"]
