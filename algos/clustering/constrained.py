@@ -177,8 +177,7 @@ def constrained_kmeans(
         farthest from its own center that is free and may join it, or stays.
     time_limit : float >= 0, or Deadline, optional
         Seconds after which the run ends with the labels of its last iteration, and the gap that is
-        proven for them. A step that has begun comes to its end, as in `assign_offline`.
-        `dualclust.interruptible` gives a limit that Ctrl-C ends.
+        proven for them; or `dualclust.interruptible`. A step that has begun comes to its end.
 
     Returns
     -------
@@ -257,10 +256,9 @@ def constrained_kmeans(
     if state is not None:
         check_state(state, frame, centers)
     check_reach(frame, centers if state is None else state.centers)
-    labeler = Labeler(frame, bounds, restrictions, deadline_of(time_limit))
-    labeler = labeler.in_time(centers if state is None else state.centers)
+    centers = xp.astype(centers, like.dtype) if state is None else state.centers
+    labeler = Labeler(frame, bounds, restrictions, deadline_of(time_limit)).in_time(centers)
     if state is None:
-        centers = xp.astype(centers, like.dtype)
         if not max_iter:
             found = labeler.labels(centers, prices, gap)
             return ConstrainedKMeansResult(centers, found, 0, False)

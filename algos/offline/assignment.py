@@ -84,7 +84,7 @@ def assign_offline(
     time_limit : float >= 0, or Deadline, optional
         Seconds after which the search ends with the best labels so far and the gap that is proven;
         where there are none yet, two online passes find some. The clock is read between steps: one
-        that has begun, such as a pass, a temperature of Newton's method or paths, comes to its end.
+        that has begun, such as a pass or a temperature of Newton's method, comes to its end.
     options : SolverOptions
         How much time and memory the proof may take; the defaults suit all problems we know.
 

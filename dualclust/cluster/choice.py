@@ -168,11 +168,7 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
         meter.begin("comparing on a part of the rows")
         seconds = expected_time(options, rows, ks, shares, multiply) / ranks.world_size
         meter.end()
-        plan = _plan(n, rows.n_features, ks, shares, options.sample)
-        plan |= {"seconds": seconds, "out": str(out)}
-        plan["input"] = input_facts(rows)
-        if ranks.first:
-            print(json_text(plan) if options.json else _plan_text(plan), end="")
+        _show_plan(options, ranks, rows, ks, shares, {"seconds": seconds, "out": str(out)})
         return 0
     group = row_group(ranks, n)
     if options.invalid != "drop":
@@ -277,6 +273,21 @@ def expected_time(
         n_init=N_INIT,
         clock=clock,
     )
+
+
+def _show_plan(
+    options: argparse.Namespace,
+    ranks: Ranks,
+    rows: Rows,
+    ks: list[int],
+    shares: list[Shares],
+    known: dict[str, Any],
+) -> None:
+    """Print what it would take."""
+    plan = _plan(rows.n_samples, rows.n_features, ks, shares, options.sample) | known
+    plan["input"] = input_facts(rows)
+    if ranks.first:
+        print(json_text(plan) if options.json else _plan_text(plan), end="")
 
 
 def _plan(n: int, d: int, ks: list[int], shares: list[Any], sample: int | None) -> dict[str, Any]:

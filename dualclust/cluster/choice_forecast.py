@@ -1,4 +1,4 @@
-"""How long ``dualclust cluster --k-range`` will take, from fewer splits for the k in the middle.
+"""How long ``dualclust cluster --k-range`` will take, from fewer splits for the largest k.
 
 The work of a k is that of its runs of k-means, about in proportion to k and to the rows of the
 sample, and of its part of one look at all rows.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..algos.scores.blocks import block_rows
 from ..algos.scores.sources import FeatureSource, feature_source
@@ -44,24 +45,36 @@ def choice_forecast(
     clock : callable, optional
         Seconds from any start.
     """
-    n, middle = source.group.n_total, ks[len(ks) // 2]
-    whole = sample_rows(n, ks[-1], n_drawn=n_drawn)
-    m = min(whole, max(FEWEST, whole // PART, 2 * middle))
-    rows = drawn_sample(source, middle, m, seed)
-    options = {"metric": metric, "seed": seed, "n_init": n_init}
-    for timed in (rows[: 4 * middle], rows):  # the first time, for what is compiled on first use
+    n, k = source.group.n_total, ks[-1]
+    whole = sample_rows(n, k, n_drawn=n_drawn)
+    m = min(whole, max(FEWEST, whole // PART, 2 * k))
+    rows = drawn_sample(source, k, m, seed)
+
+    def compare(some: Any) -> None:
+        choose_k(
+            some,
+            [k],
+            shares=shares,
+            metric=metric,
+            seed=seed,
+            n_drawn=len(some),
+            n_splits=SPLITS,
+            n_init=n_init,
+        )
+
+    for timed in (rows[: 4 * k], rows):  # the first time, for what is compiled on first use
         begun = clock()
-        choose_k(timed, [middle], shares=shares, n_drawn=len(timed), n_splits=SPLITS, **options)
+        compare(timed)
         seconds = clock() - begun
-    some = min(n, block_rows(middle))
+    some = min(n, block_rows(k))
     begun = clock()
     source.rows(0, some)
     reading = 2.0 * (clock() - begun) * n / some
     begun = clock()
-    survey(feature_source(rows), (Candidate(rows[:middle]),) * (1 + len(shares)), metric=metric)
+    survey(feature_source(rows), (Candidate(rows[:k]),) * (1 + len(shares)), metric=metric)
     judging = (clock() - begun) * n / m if whole < n else 0.0
     work = _runs(n_splits, n_init, len(shares)) / _runs(SPLITS, n_init, len(shares))
-    return reading + (judging + seconds * work * whole / m) * sum(ks) / middle
+    return reading + (judging + seconds * work * whole / m) * sum(ks) / k
 
 
 def _runs(n_splits: int, n_init: int, n_bounds: int) -> int:

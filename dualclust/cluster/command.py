@@ -93,7 +93,8 @@ def _run(
     if whole is not None:
         problem, result, squared, medoids = whole
         found = _collect(result, problem)._replace(medoids=medoids)
-        _write(options, problem, found, _result(options, problem, found, squared), None, {})
+        report = _result(options, problem, found, squared, [])
+        _write(options, problem, found, report, None, {})
         return 0
     if options.dry_run:
         from .plan import show_plan

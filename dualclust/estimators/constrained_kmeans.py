@@ -20,7 +20,7 @@ from ..algos.clustering.constrained import ConstrainedKMeansResult, constrained_
 from ..algos.clustering.minibatch import minibatch_step
 from ..algos.offline.assignment import assign_source
 from ..algos.online.duals import Duals
-from ..algos.scores.deadline import deadline_of
+from ..algos.scores.deadline import Deadline, deadline_of
 from ..cluster.distances import nearest_centers
 from ..cluster.sparse_rows import SparseRows, sparse_kmeans
 from ._degenerate import warn_of_equal_centers
@@ -161,7 +161,7 @@ class ConstrainedKMeans(
         max_iter: int = 100,
         tol: float = 1e-3,
         gap: float = 1e-4,
-        time_limit: float | None = None,
+        time_limit: float | Deadline | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         warm_start: bool = False,

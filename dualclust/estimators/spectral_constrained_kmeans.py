@@ -21,7 +21,7 @@ from ..algos.clustering.neighbor_graph import (
     neighbor_graph,
 )
 from ..algos.core.checks import check_count
-from ..algos.scores.deadline import deadline_of
+from ..algos.scores.deadline import Deadline, deadline_of
 from ..algos.scores.sources import feature_source
 from ._inputs import check_enough_rows, check_rows, moved_to, on_threads
 from .constrained_kmeans import ConstrainedKMeans
@@ -128,7 +128,7 @@ class SpectralConstrainedKMeans(
         max_iter: int = 100,
         tol: float = 1e-3,
         gap: float = 1e-4,
-        time_limit: float | None = None,
+        time_limit: float | Deadline | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:

@@ -55,7 +55,7 @@ def test_the_time_of_a_range_grows_with_its_ks(rng):
     def seconds(ks):
         return choice_forecast(source, ks, [], clock=itertools.count().__next__, **options)
 
-    # One block, read twice, and a second for the k in the middle; the others take their share.
+    # One block, read twice, and a second for the largest k; the others take their share.
     assert seconds([3]) == 2.0 + 1.0
-    assert seconds([2, 3, 4]) == 2.0 + 9 / 3
-    assert seconds([2, 3, 7]) == 2.0 + 12 / 3
+    assert seconds([2, 4]) == 2.0 + 6 / 4
+    assert seconds([2, 3, 7]) == 2.0 + 12 / 7

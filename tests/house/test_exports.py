@@ -16,7 +16,7 @@ INNER = {"core/checks", "core/error_free", "core/exact_sums", "core/precision", 
 PARTS = {
     "baselines/comparison": {"level_prices", "record", "table", "target_shares"},
     "clustering/lloyd": {"check_arguments", "nearest_labels", "share_changed"},
-    "clustering/start": {"power_of_two"},
+    "clustering/start": {"power_of_two", "sample_rows"},
     "pseudo_labels/energy": {"check_problem", "detached"},
     "scores/blocks": {"BLOCK_ENTRIES", "DEVICE_ENTRIES", "FEWEST_ROWS"},
     "scores/turns": {"TURN_ROWS"},
