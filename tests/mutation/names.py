@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from tests.mutation.places import Function, called_name
 
@@ -141,7 +141,8 @@ def _stored(node: ast.AST) -> Iterator[str]:
     return (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
 
 
-class Declared(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Declared:
     """Parameters of the functions, and fields of the records, of the library.
 
     Attributes
@@ -166,6 +167,7 @@ class Declared(NamedTuple):
                 return False
         return True
 
+    @cache  # noqa: B019
     def fields_like(self, field: str) -> set[str]:
         """Fields of the same annotation in a record that has this field."""
         found = set()

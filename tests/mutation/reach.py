@@ -65,6 +65,10 @@ class Reach:
             for name, nodes in module.defined.items():
                 for used in self._used(module, name, nodes):
                     self.named_by[used].add((module.path, name))
+        self.collected = {symbol for symbol in self._all() if self._is_test(*symbol)}
+        for module in self.modules.values():  # a million nodes, which nobody asks any more
+            for nodes in module.defined.values():
+                nodes.clear()
 
     def tests(self, module: str, function: str) -> list[str]:
         """Test functions that can run a function or class, or any of a module if it is empty."""
@@ -82,7 +86,7 @@ class Reach:
                 if found[0].startswith("tests/"):
                     free.add(found)
                     again.append(found)
-        return sorted(f"{path}::{name}" for path, name in seen | free if self._is_test(path, name))
+        return sorted(f"{path}::{name}" for path, name in (seen | free) & self.collected)
 
     def _is_test(self, path: str, name: str) -> bool:
         """Whether pytest collects it: functions and classes, no constants such as TESTED."""
@@ -294,7 +298,7 @@ def _target(node: ast.AST) -> ast.expr:
 def reach_of(root: Path) -> Reach:
     """The names of a repository, read once."""
     collects = gc.isenabled()
-    gc.disable()  # a million nodes stay: looking for others takes as long as all the rest
+    gc.disable()  # it would look at all nodes again and again, for as long as all the rest takes
     try:
         return Reach(root)
     finally:
