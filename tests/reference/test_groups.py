@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dualclust.algos.bounds import GroupBounds, SizeBounds
-from dualclust.algos.core.errors import InfeasibleBoundsError
+from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
 from dualclust.algos.offline.grouped import assign_grouped
 from tests.compare import to_numpy
 from tests.grouped_problems import Grouped, best_grouped, grouped_problem
@@ -110,6 +110,24 @@ def test_radius_newton_and_levels_lead_to_the_optimum(seed):
     assert found.status == "optimal"
     assert np.count_nonzero(found.group_prices) > k  # bounds of both kinds bind
     assert np.count_nonzero(found.prices)
+
+
+def test_many_rows_with_pairs_that_are_forbidden():
+    """A sample may have no labels inside its bounds, and names rows of its own: all rows decide."""
+    n, k = 48_000, 12
+    scores, groups = rows_of_groups(n, k, 3)
+    scores[16:, 0] = -np.inf  # few rows may join the first cluster, which needs nearly all of them
+    sizes = SizeBounds.from_counts([15] + [0] * (k - 1), n_samples=n)
+    bounds = GroupBounds.from_counts(groups, k)
+    found = assign_grouped(scores, sizes, bounds)
+    judge_grouped(scores, sizes, bounds, found)
+    assert (found.status, int(found.counts[0]) >= 15) == ("optimal", True)
+    scores[40_001, :] = -np.inf
+    with pytest.raises(InfeasibleBoundsError, match="sample 40001 may join no cluster"):
+        assign_grouped(scores, sizes, bounds)
+    scores[40_001, :] = np.nan
+    with pytest.raises(InvalidValueError, match="row 40001"):
+        assign_grouped(scores, sizes, bounds)
 
 
 def test_without_groups_it_is_the_plain_problem():

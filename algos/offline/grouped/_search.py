@@ -15,7 +15,7 @@ import array_api_compat as compat
 from ...bounds.groups import GroupBounds
 from ...bounds.sizes import SizeBounds
 from ...core.error_free import sum_of_differences
-from ...core.errors import InfeasibleBoundsError
+from ...core.errors import InfeasibleBoundsError, InvalidValueError
 from ...core.reads import entries, read
 from ...core.segments import segment_sum
 from ...core.types import Array
@@ -153,10 +153,7 @@ def problem_of(source: ScoreSource, bounds: SizeBounds, groups: GroupBounds) -> 
 
 def solved(problem: Problem, bounds: SizeBounds, prices: Array | None) -> tuple[Found, Proof]:
     """Steps 1 to 4: labels, and the proof of how good they are."""
-    radius = None
-    if prices is None:
-        prices, radius = _start_prices(problem, bounds)
-    search = _Search(prices, radius)
+    search = _first_search(problem, bounds) if prices is None else _Search(prices, None)
     while True:
         found = _pass(problem, search)
         if not found.is_stuck:
@@ -168,6 +165,20 @@ def solved(problem: Problem, bounds: SizeBounds, prices: Array | None) -> tuple[
             msg = f"{msg}. To fix this, allow more pairs, or widen the bounds"
             raise InfeasibleBoundsError(msg)
         search = search.after(found)
+
+
+def _first_search(problem: Problem, bounds: SizeBounds) -> _Search:
+    """Begin at the prices of a smaller problem, or at 0 where that one has no labels.
+
+    Its errors would name rows of a sample: what is wrong with all rows, the passes say.
+    """
+    try:
+        return _Search(*_start_prices(problem, bounds))
+    except InvalidValueError:
+        if problem.source.group.n_total * problem.source.n_clusters <= SMALL:
+            raise
+        xp = compat.array_namespace(problem.lower)
+        return _Search(xp.zeros_like(problem.lower, dtype=xp.float64), None)
 
 
 def _start_prices(problem: Problem, bounds: SizeBounds) -> tuple[Array, float | None]:
