@@ -309,8 +309,8 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_time(parser: argparse.ArgumentParser) -> None:
     about = (
-        "The first Ctrl-C ends a clustering like --time, with exit code 75; with --checkpoint it "
-        "saves the state instead. The second leaves at once."
+        "The first Ctrl-C ends a clustering like --time, with exit code 75;\n  "
+        "with --checkpoint it saves the state instead. The second leaves at once."
     )
     parser.add_argument_group("when to stop", about).add_argument(
         "--time",

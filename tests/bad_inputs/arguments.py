@@ -26,7 +26,7 @@ NUMBERS: dict[str, Any] = {
 }  # fmt: skip
 TAKEN = {
     ("half", name) for name in ("lower", "upper", "temperature", "tol", "gap", "tau", "scale",
-                                "fairness_weight")
+                                "fairness_weight", "radius")
 }  # fmt: skip
 """Values that are right ones there."""
 
@@ -96,6 +96,10 @@ RIGHT = {
     ("minibatch_step", "features", "no row"), ("from_ratios", "upper", "infinite"),
     ("for_stream", "upper", "infinite"), ("violation", "counts", "huge"),
     ("update_duals", "sizes", "negative"), ("update_duals", "sizes", "huge"),
+    ("constrained_medoids", "prices", "as integers"),
+    ("pairwise_dissimilarities", "rows", "one row"),
+    *(("great_circle_distances", argument, how) for argument in ("rows", "centers")
+      for how in ("no row", "one row")),
     *((call, argument, how) for how in ("nan", "infinite", "minus infinite")
       for call, argument in (("assign_batch", "scores"), ("objective", "scores"),
                              ("dual_value", "scores"), ("dual_value", "prices"),

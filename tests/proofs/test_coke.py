@@ -11,7 +11,7 @@ import pytest
 from dualclust.algos.bounds import sizes
 from dualclust.algos.core.errors import InfeasibleBoundsError
 from dualclust.algos.offline import _candidates as candidates
-from dualclust.algos.offline import assignment
+from dualclust.algos.offline import _search, assignment
 from dualclust.algos.scores import sources
 from dualclust.proofs.coke import labels, tables, theorem_1
 from dualclust.proofs.references import optimality
@@ -27,7 +27,7 @@ def test_many_scores_take_the_path_of_few_candidates(monkeypatch: pytest.MonkeyP
             source, low, high, width=width, max_entries=max_entries
         )
 
-    monkeypatch.setattr(assignment, "collect_candidates", spy)
+    monkeypatch.setattr(_search, "collect_candidates", spy)
     few = optimality.full_problem(np.random.default_rng(1), 9, 4)
     assignment.assign_exact(few.scores, few.limits)
     assert widths == []

@@ -82,8 +82,7 @@ def sparse_stream(
     if whole > FEW_BYTES:
         found = f"is a sparse matrix of {n} rows of {d} numbers, {whole / 1e9:.3g} GB with zeros"
         most = f"{FEW_BYTES / 1e9:.2g} GB of a sparse matrix"
-        rule = f"Here zeros are read, too: at most {most}, unless 'cluster -k' reads an .npz "
-        rule += "without --graph"
+        rule = f"Here zeros are read, too: at most {most}, but for k-means of 'dualclust cluster'"
         fix = "give fewer numbers a row: sklearn.decomposition.TruncatedSVD(100).fit_transform(x)"
         refuse(name, found, rule, fix)
 
