@@ -84,7 +84,8 @@ class Problem(NamedTuple):
         Relative gap to prove; 0 for the optimum.
     options : SolverOptions
     price_radius : (k,) float64 array, or None
-        About how far the best prices can be from those given; None where that is not known.
+        About how far the best prices can be from those given, in the caller's unit until `solve`
+        converts it; None where that is not known.
     deadline : Deadline or None
         When to end with the labels that there are.
     """
@@ -134,8 +135,8 @@ class Search(NamedTuple):
         The least upper bound that a pass has proven.
     best : OfflineAssignment or None
         The best labels from candidates.
-    online : OfflineAssignment or None
-        The best labels of a search before this one.
+    earlier : OfflineAssignment or None
+        The best labels of a search before this one, from a radius that was given.
     last_prices : (k,) float64 array, or None
         Prices inside the region of the last pass; None after steps were repeated.
     """
@@ -147,7 +148,7 @@ class Search(NamedTuple):
     best_prices: Array
     least_bound: float = math.inf
     best: OfflineAssignment | None = None
-    online: OfflineAssignment | None = None
+    earlier: OfflineAssignment | None = None
     last_prices: Array | None = None
 
     def judged(self, solution: ReducedSolution) -> Search:
@@ -180,8 +181,8 @@ def solve(problem: Problem, prices: Array | None) -> OfflineAssignment:
     search = _passes(problem, _started(problem, prices))  # lines 4 to 14
     if radius is not None and not search.is_proven(tol) and not problem.is_over():
         problem = problem._replace(price_radius=None)  # prices were farther off, or much nearer
-        known = best_of(search.best, search.online)
-        search = _passes(problem, _started(problem, prices)._replace(online=known))
+        known = best_of(search.best, search.earlier)
+        search = _passes(problem, _started(problem, prices)._replace(earlier=known))
     if search.best is not None and search.is_proven(tol):
         return search.best
     return _last_resort(problem, search)  # lines 15 and 16
@@ -355,7 +356,7 @@ def _last_resort(problem: Problem, search: Search) -> OfflineAssignment:
     read the clock.
     """
     source, bounds, tol, options = problem[:4]
-    deadline, online = problem.deadline, search.online
+    deadline, online = problem.deadline, search.earlier
     is_timed = deadline is not None and (deadline.is_timed or problem.is_over())
     if problem.is_exact and not is_timed:
         return solve_in_full(source, bounds, search.prices, options)

@@ -145,8 +145,9 @@ def assign_exact(
     """Find the best labels of all that keep every cluster size inside its bounds.
 
     As `assign_offline` with a tolerance of 0: the upper bound equals the objective to rounding,
-    which is the proof, unless a time limit ends the search. Where several optima exist, which one
-    is found is not specified.
+    which is the proof. With a time limit labels may be within a gap, even if time is left: the
+    solve from all scores, which does not read the clock, is then for where nothing else has labels.
+    Where several optima exist, which one is found is not specified.
 
     Notes
     -----
