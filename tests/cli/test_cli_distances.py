@@ -131,7 +131,7 @@ def test_several_numbers_of_clusters_are_none_of_medoids(work, capsys) -> None:
     place = [work / "D.npy", "--k-range", "2:4", "--metric", "precomputed"]
     found = error_of(capsys, 2, "cluster", *place)
     assert "--metric precomputed clusters one number of clusters, and --k-range compares" in found
-    assert "unless 'cluster -k' reads an .npz without --graph" in error_of(
+    assert "but for k-means of 'dualclust cluster'" in error_of(
         capsys, 65, "cluster", work / "wide.npz", "--k-range", "2:4"
     )
 

@@ -277,8 +277,8 @@ CASES = {
         wide,
         "X.npz --graph 2",
         "X.npz is a sparse matrix of 400 rows of 100000 numbers, 0.32 GB with zeros. Here zeros "
-        "are read, too: at most 0.27 GB of a sparse matrix, unless 'cluster -k' reads an .npz "
-        "without --graph. To fix this, give fewer numbers a row: "
+        "are read, too: at most 0.27 GB of a sparse matrix, but for k-means of "
+        "'dualclust cluster'. To fix this, give fewer numbers a row: "
         "sklearn.decomposition.TruncatedSVD(100).fit_transform(x)",
     ),
     "sparse-form": Case(
