@@ -97,6 +97,7 @@ NOT_IMMUTABLE = {
     "tests/property/": ("skip", COMPILING),
     **dict.fromkeys(
         (
+            "tests/reference/test_groups.py",
             "tests/unit/baselines/",
             "tests/unit/batches/",
             "tests/unit/clustering/",
