@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import array_api_compat as compat
 
@@ -141,14 +141,7 @@ def grouped_kmeans(
 
     frame, centers = _checked(features, centers, metric, max_iter, tol, bounds)
     centers, found, n_iter, converged = _alternated(frame, centers, labels, max_iter, tol)
-    unit = frame.score_unit
-    found = found._replace(
-        prices=found.prices * unit,
-        group_prices=found.group_prices * unit,
-        objective=found.objective * unit,
-        upper_bound=found.upper_bound * unit,
-        rounding=found.rounding * unit,
-    )
+    found = found._replace(**_in_unit(found, ("prices", "group_prices"), frame))
     return GroupedKMeansResult(centers, found, n_iter, converged)
 
 
@@ -216,14 +209,7 @@ def trimmed_kmeans(
         )
 
     centers, found, n_iter, converged = _alternated(frame, centers, labels, max_iter, tol)
-    unit = frame.score_unit
-    found = found._replace(
-        prices=found.prices * unit,
-        out_price=found.out_price * unit,
-        objective=found.objective * unit,
-        upper_bound=found.upper_bound * unit,
-        rounding=found.rounding * unit,
-    )
+    found = found._replace(**_in_unit(found, ("prices", "out_price"), frame))
     return TrimmedKMeansResult(centers, found, n_iter, converged)
 
 
@@ -241,6 +227,12 @@ def _checked(
         raise InvalidValueError(msg)
     frame = frame_of(features, metric, None)
     return frame, compat.array_namespace(like).astype(centers, like.dtype)
+
+
+def _in_unit(found: object, prices: tuple[str, ...], frame: Frame) -> dict[str, Any]:
+    """Return prices and values, found in the frame, in units of score of the features."""
+    names = *prices, "objective", "upper_bound", "rounding"
+    return {name: getattr(found, name) * frame.score_unit for name in names}
 
 
 def _outside(frame: Frame, distance: float) -> Array:

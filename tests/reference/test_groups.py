@@ -6,6 +6,7 @@ import pytest
 from dualclust.algos.bounds import GroupBounds, SizeBounds
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
 from dualclust.algos.offline.grouped import assign_grouped
+from dualclust.algos.scores.sources import score_source
 from tests.compare import to_numpy
 from tests.grouped_problems import Grouped, best_grouped, grouped_problem
 from tests.judge_groups import judge_grouped
@@ -128,6 +129,25 @@ def test_many_rows_with_pairs_that_are_forbidden():
     scores[40_001, :] = np.nan
     with pytest.raises(InvalidValueError, match="row 40001"):
         assign_grouped(scores, sizes, bounds)
+
+
+def test_a_start_that_is_far_off_widens_the_search():
+    """Not once all clusters are candidates of all rows, which is the last of a dozen passes."""
+    n, k = 48_000, 12
+    scores, groups = rows_of_groups(n, k, 4)
+    plain, read = score_source(scores), []
+
+    def block(start, stop):
+        read.append(stop - start)
+        return plain.block(start, stop)
+
+    sizes = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+    bounds = GroupBounds.from_shares(groups, k, lower=0.8, upper=1.3)
+    rng = np.random.default_rng(4)
+    away = rng.normal(size=k), rng.normal(size=(3, k))
+    found = assign_grouped(plain._replace(block=block), sizes, bounds, prices=away)
+    assert found.status == "optimal"
+    assert sum(read) <= 9 * n
 
 
 def test_without_groups_it_is_the_plain_problem():

@@ -74,10 +74,10 @@ class Problem(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """Where the next pass looks for candidates; no radius is one that a sample tells."""
+    """Where the next pass seeks candidates: around prices, within a radius, so many of a row."""
 
     prices: Array
-    radius: float | None
+    radius: float
     width: int = WIDTH
     n_passes: int = 0
 
@@ -88,9 +88,7 @@ class _Search(NamedTuple):
 
     def after(self, found: Found) -> _Search:
         """Return the next search, around what was found: with longer lists, and wider if stuck."""
-        radius = self.radius
-        if radius is not None and found.is_stuck:
-            radius *= GROWTH
+        radius = GROWTH * self.radius if found.is_stuck else self.radius
         return _Search(found.prices, radius, GROWTH * self.width, self.n_passes + 1)
 
 
@@ -153,7 +151,7 @@ def problem_of(source: ScoreSource, bounds: SizeBounds, groups: GroupBounds) -> 
 
 def solved(problem: Problem, bounds: SizeBounds, prices: Array | None) -> tuple[Found, Proof]:
     """Steps 1 to 4: labels, and the proof of how good they are."""
-    search = _first_search(problem, bounds) if prices is None else _Search(prices, None)
+    search = _first_search(problem, bounds) if prices is None else _begun(problem, prices)
     while True:
         found = _pass(problem, search)
         if not found.is_stuck:
@@ -173,12 +171,20 @@ def _first_search(problem: Problem, bounds: SizeBounds) -> _Search:
     Its errors would name rows of a sample: what is wrong with all rows, the passes say.
     """
     try:
-        return _Search(*_start_prices(problem, bounds))
+        return _begun(problem, *_start_prices(problem, bounds))
     except InvalidValueError:
         if problem.source.group.n_total * problem.source.n_clusters <= SMALL:
             raise
         xp = compat.array_namespace(problem.lower)
-        return _Search(xp.zeros_like(problem.lower, dtype=xp.float64), None)
+        return _begun(problem, xp.zeros_like(problem.lower, dtype=xp.float64))
+
+
+def _begun(problem: Problem, prices: Array, radius: float | None = None) -> _Search:
+    """Begin around prices, within a radius that a sample tells where none is known."""
+    search = _Search(prices, radius or 1.0)
+    if radius is not None or search.is_whole(problem):
+        return search
+    return _Search(prices, _first_radius(problem, prices))
 
 
 def _start_prices(problem: Problem, bounds: SizeBounds) -> tuple[Array, float | None]:
@@ -191,7 +197,7 @@ def _start_prices(problem: Problem, bounds: SizeBounds) -> tuple[Array, float | 
         return xp.concat([of_cells, alone]), None
     smaller, sizes = _coarser(problem)
     prices, radius = _start_prices(smaller, sizes)
-    search = _Search(prices, radius)
+    search = _begun(smaller, prices, radius)
     for _ in range(MOST_PASSES):
         found = _pass(smaller, search)
         search = search.after(found)
@@ -243,9 +249,6 @@ def _priced(problem: Problem, prices: Array) -> ScoreSource:
 def _first_radius(problem: Problem, prices: Array) -> float:
     """Half of the lead that a part of the rows do not have, of a sample."""
     xp, n = compat.array_namespace(prices), problem.source.group.n_total
-    k = problem.source.n_clusters
-    if k == 1:
-        return 1.0
     ids = strided_ids(n, min(n, 2**12), prices)
     ordered = xp.sort(_priced(problem, prices).take(ids), axis=1, descending=True)
     leads = xp.where(
@@ -266,7 +269,7 @@ def _pass(problem: Problem, search: _Search) -> Found:
         candidates = all_candidates(problem.source, like=prices)
         values, radius = candidates.values, math.inf
     else:
-        radius = search.radius or _first_radius(problem, prices)
+        radius = search.radius
         box = xp.zeros((k,), dtype=xp.float64, device=compat.device(prices)) + radius
         source = _priced(problem, prices)
         candidates = collect_candidates(source, -box, box, width=min(search.width, k))
@@ -286,7 +289,7 @@ def _pass(problem: Problem, search: _Search) -> Found:
         dual = SmoothedDual(
             values=values,
             clusters=nodes,
-            fixed_counts=own_fixed,
+            fixed_counts=xp.astype(own_fixed, xp.float64),
             lower=xp.astype(problem.lower, xp.float64),
             upper=xp.astype(problem.upper, xp.float64),
             low=prices - radius,
@@ -322,11 +325,10 @@ def _tree(problem: Problem) -> Array:
 
 
 def _own_counts(problem: Problem, labels: Array, counted: Array) -> Array:
-    """How many of the rows that are counted are at each node itself, float64."""
+    """How many of the rows that are counted are at each node itself."""
     xp, k = compat.array_namespace(labels), problem.source.n_clusters
     nodes = xp.take(xp.reshape(problem.cells, (-1,)), problem.groups * k + labels)
-    found = segment_sum(counted[:, None], nodes, n_segments=problem.parents.shape[0])
-    return xp.astype(found[:, 0], xp.float64)
+    return segment_sum(counted[:, None], nodes, n_segments=problem.parents.shape[0])[:, 0]
 
 
 def _scores_of(problem: Problem, candidates: Candidates) -> Array:
@@ -344,13 +346,11 @@ def _scores_of(problem: Problem, candidates: Candidates) -> Array:
 
 
 def _node_counts(problem: Problem, labels: Array, counted: Array) -> Array:
-    """How many of the rows that are counted each node has."""
+    """How many of the rows that are counted each node has, in all."""
     xp, k = compat.array_namespace(labels), problem.source.n_clusters
-    n_cells, n_nodes = problem.n_cells, problem.parents.shape[0]
-    nodes = xp.take(xp.reshape(problem.cells, (-1,)), problem.groups * k + labels)
-    of_nodes = segment_sum(counted[:, None], nodes, n_segments=n_nodes)[:, 0]
     of_clusters = segment_sum(counted[:, None], labels, n_segments=k)[:, 0]
-    return xp.concat([of_nodes[:n_cells], of_clusters])
+    own = _own_counts(problem, labels, counted)
+    return xp.concat([own[: problem.n_cells], of_clusters])
 
 
 def _proof(problem: Problem, found: Found) -> Proof:
