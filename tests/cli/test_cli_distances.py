@@ -16,9 +16,14 @@ from tests.judge_medoid_files import haversine
 RNG = np.random.default_rng(0)
 PLACES = np.stack([RNG.normal(-17.0, 0.5, 120), RNG.normal(180.0, 2.0, 120)], axis=1)
 MATRIX = haversine(PLACES)
-WIDE = sparse.random(700, 100_000, density=2e-4, format="csr", random_state=0, dtype=np.float32)
-WIDE = (WIDE + sparse.csr_array((np.ones(700, np.float32), (range(700), np.arange(700) % 90)),
-                                shape=WIDE.shape)).tocsr()  # fmt: skip
+# 21 words a row; the first of each is one of 90, which it may hold twice.
+WORDS = np.sort(RNG.integers(0, 100_000, (700, 21)), axis=1)
+WORDS[:, 0] = np.arange(700) % 90
+COUNTS = RNG.uniform(0.0, 1.0, WORDS.shape).astype(np.float32) + (np.arange(21) == 0)
+WIDE = sparse.csr_array(
+    (COUNTS.astype(np.float32).ravel(), WORDS.ravel(), 21 * np.arange(701)), shape=(700, 100_000)
+)
+WIDE.sum_duplicates()
 
 
 @pytest.fixture(scope="module")
