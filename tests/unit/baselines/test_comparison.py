@@ -141,7 +141,7 @@ def test_a_cluster_that_may_hold_nothing_is_aimed_at_a_thousandth_of_a_sample(xp
     assert_close(shares, xp.asarray(np.asarray([0.001, 5.0]) / 5.001))
 
 
-@pytest.mark.parametrize(("n", "batch"), [(5, 1), (24, 2), (10_230, 1023), (20_000, 1024)])
+@pytest.mark.parametrize(("n", "batch"), [(5, 1), (24, 2), (10_230, 1023), (10_250, 1024)])
 def test_the_methods_run_with_the_options_that_the_table_names(rng, n, batch):
     scores = rng.normal(size=(n, 2)) + np.asarray([1.0, 0.0])
     bounds = SizeBounds.from_counts([1, 2], [n, n - 1], n_samples=n)
@@ -150,6 +150,8 @@ def test_the_methods_run_with_the_options_that_the_table_names(rng, n, batch):
     labels, bias = METHODS["sign"].solve(scores, bounds)
     np.testing.assert_array_equal(labels, expected.labels)
     np.testing.assert_array_equal(bias, expected.bias)
+    if n > 100:  # the others have no batches
+        return
     for name, options in (("sinkhorn", SinkhornOptions(epsilon=0.01)), ("swav", SWAV)):
         expected = sinkhorn(scores, shares=target_shares(bounds), options=options)
         labels, prices = METHODS[name].solve(scores, bounds)
