@@ -271,6 +271,8 @@ def _price_terms(prices: Array, bounds: SizeBounds) -> list[float]:
     low, high = (entries("bounds", bound) for bound in implied_bounds(bounds))
     terms = []
     for price, least, most in zip(entries("prices", prices), low, high, strict=True):
+        if price == 0.0:
+            continue
         exact = Fraction(price) * -(int(least) if price > 0.0 else int(most))
         terms.append(float(exact))
         terms.append(float(exact - Fraction(terms[-1])))
