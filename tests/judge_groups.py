@@ -88,7 +88,8 @@ def judge_partial(
     labels = np.asarray(found.labels)
     require(((labels >= -1) & (labels < k)).all(), "labels", labels)
     require(found.n_out == (labels < 0).sum(), "rows that stay out", found.n_out)
-    require(found.out_price <= 0, "the price of staying out", found.out_price)
+    is_free = found.gap > 0 or np.sum(upper) < n
+    require(found.out_price <= 0 or is_free, "the price of staying out", found.out_price)
     whole = SimpleNamespace(
         labels=np.where(labels < 0, k, labels),
         counts=np.append(found.counts, found.n_out),

@@ -42,7 +42,6 @@ symbol            here              shape    meaning
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -53,8 +52,8 @@ from ...core.checks import check_kind, check_real, check_same_place, check_shape
 from ...core.errors import InvalidValueError
 from ...core.segments import segment_sum
 from ...core.types import Array
-from ...scores.sources import ScoreSource, score_source
-from ...scores.statistics import in_range, strided_ids
+from ...scores.sources import ScoreSource, largest_score, score_source, times_power_of_two
+from ...scores.statistics import in_range, map_taken, strided_ids
 from .._proof import OfflineAssignment, in_unit, relative_gap, rounding_of
 from ._search import Found, Problem, Proof, places_of, problem_of, solved
 
@@ -173,29 +172,39 @@ def assign_grouped(
     check_shape("groups.groups", groups.groups, (n,))
     check_shape("groups.lower", groups.lower, (groups.n_groups, k))
     check_counts_exist(bounds, groups)
-    source = in_range(source, strided_ids(n, min(n, 2**10), bounds.lower)) if n else source
+    some = strided_ids(n, min(n, 2**10), bounds.lower)
+    source = in_range(source, some) if n else source
     problem = problem_of(source, bounds, groups)
-    start = None if prices is None else _start(problem, prices, groups)
+    start = None if prices is None else _start(problem, prices, groups, some)
     found, proof = solved(problem, bounds, start)
     return _result(problem, bounds, groups, found, proof)
 
 
-def _start(problem: Problem, prices: tuple[Array, Array], groups: GroupBounds) -> Array:
-    """Return prices of all nodes from those of clusters and groups."""
+def _start(
+    problem: Problem, prices: tuple[Array, Array], groups: GroupBounds, ids: Array
+) -> Array:
+    """Return prices of all nodes from those of clusters and groups.
+
+    Prices that are far above what a path through all clusters is worth, by the rows `ids`, would
+    cost the digits of the scores: they are lowered.
+    """
     clusters, of_groups = prices
     k = problem.source.n_clusters
     check_same_place(bounds=problem.lower, prices=clusters, group_prices=of_groups)
     check_shape("prices[0]", clusters, (k,))
     check_shape("prices[1]", of_groups, (groups.n_groups, k))
     xp = compat.array_namespace(clusters)
-    scale = math.ldexp(1.0, -problem.source.exponent)
-    clusters, of_groups = (scale * xp.astype(part, xp.float64) for part in (clusters, of_groups))
+    clusters, of_groups = (
+        times_power_of_two(xp.astype(part, xp.float64), -problem.source.exponent)
+        for part in (clusters, of_groups)
+    )
     cells = xp.reshape(problem.cells[1:, :], (-1,))
     chosen = places_of(cells < problem.n_cells)
     both = xp.reshape(of_groups + clusters, (-1,))
     start = xp.concat([xp.take(both, chosen), clusters])
     if bool(xp.all(xp.isfinite(start))):
-        return start
+        most = 4.0 * (k + 1) * max(map_taken(largest_score, problem.source, ids), default=0.0)
+        return xp.clip(start, -most, most)
     msg = "prices must be finite, got some that are not. To fix this, leave them out"
     raise InvalidValueError(msg)
 

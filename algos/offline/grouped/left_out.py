@@ -46,7 +46,8 @@ class PartialAssignment(NamedTuple):
         Rows that stay out.
     prices : (k,) float64 array
     out_price : float
-        Never above 0: a row is in unless ``o_i + out_price`` exceeds its best priced score.
+        A row is in unless ``o_i + out_price`` exceeds its best priced score. Above 0 only where
+        upper bounds on the clusters leave too few places for all rows.
     objective, upper_bound, rounding, gap : float
         As in `offline.OfflineAssignment`; rows that stay out count with their score.
     """
@@ -184,12 +185,13 @@ def _of_each(name: str, count: int | Sequence[int], k: int) -> list[int]:
 
 def _result(found: OfflineAssignment, k: int) -> PartialAssignment:
     xp = compat.array_namespace(found.labels)
+    n_out, out_price = int(found.counts[k]), float(found.prices[k])
     return PartialAssignment(
         labels=xp.where(found.labels == k, xp.full_like(found.labels, -1), found.labels),
         counts=found.counts[:k],
-        n_out=int(found.counts[k]),
+        n_out=n_out,
         prices=found.prices[:k],
-        out_price=float(found.prices[k]),
+        out_price=out_price if n_out else min(out_price, 0.0),  # nobody is out at a lower one
         objective=found.objective,
         upper_bound=found.upper_bound,
         rounding=found.rounding,

@@ -1,0 +1,130 @@
+"""Random problems with bounds on groups in clusters, and with rows that may stay out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dualclust.algos.bounds import GroupBounds, SizeBounds
+from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
+from dualclust.algos.offline.grouped import assign_grouped, assign_partial
+from tests.grouped_problems import Grouped, best_grouped
+from tests.highs import is_feasible
+from tests.judge_groups import judge_grouped, judge_partial
+from tests.random_problems.drawn import Drawn, draw_problem
+
+__all__ = ["random_groups", "random_left_out"]
+
+Array = NDArray[Any]
+
+FEW, RANGE = 300, 1e6
+"""Scores, and ratio of the largest to the least, of problems that HiGHS solves as well."""
+
+LARGEST = 1e290
+"""From sums of such sizes on a problem may be refused: float64 does not hold its prices."""
+
+BLUR = 2.0**-44
+"""What rounding may leave of a gap, relative to the largest score of each row."""
+
+
+def random_groups(rng: np.random.Generator) -> str:
+    """Draw groups and bounds around the counts of some labels, and compare with HiGHS."""
+    drawn = draw_problem(rng)
+    n, k = drawn.scores.shape
+    labels, allowed = rng.integers(0, k, n), np.isfinite(drawn.scores)
+    if rng.random() < 0.7:  # labels that are allowed where a row may go anywhere
+        labels = np.where(allowed.any(axis=1), np.argmax(rng.random((n, k)) * allowed, axis=1), 0)
+    most = int(rng.choice([0, 1, 2, 5, n]))
+    groups = rng.integers(-1, most, n) if most else np.full(n, -1)
+    cells = np.zeros((int(groups.max(initial=-1)) + 1, k), np.int64)
+    np.add.at(cells, (groups[groups >= 0], labels[groups >= 0]), 1)
+    sizes = np.bincount(labels, minlength=k)
+    slack, wide = rng.choice([0, 0, 1, 3, n], 2)
+    lower, upper = _around(rng, sizes, slack)
+    least, largest = _around(rng, cells, wide)
+    if rng.random() < 0.2:  # which may contradict each other
+        least = np.minimum(least + rng.integers(0, 2, cells.shape), largest)
+    problem = Grouped(drawn.scores, groups.astype(np.int64), lower, upper, least, largest)
+    bounds = SizeBounds.from_counts(lower, upper, n_samples=n)
+    of_groups = GroupBounds.from_counts(problem.groups, k, lower=least, upper=largest)
+    start = None
+    if rng.random() < 0.3:
+        scale = float(np.abs(drawn.scores[allowed]).max(initial=0.0)) * rng.choice([0.01, 1.0])
+        scale = min(scale, LARGEST)
+        start = scale * rng.normal(size=k), scale * rng.normal(size=cells.shape)
+    try:
+        found = assign_grouped(drawn.scores, bounds, of_groups, weights=drawn.weights, prices=start)
+    except InfeasibleBoundsError:
+        anything = problem._replace(scores=np.where(allowed, 0.0, -np.inf))
+        assert best_grouped(anything) is None, "HiGHS finds labels"
+        return "infeasible"
+    except InvalidValueError as error:
+        return _refused(drawn, error)
+    weights = np.ones(n) if drawn.weights is None else drawn.weights
+    exact = np.where(allowed, drawn.scores, 0.0).astype(np.longdouble) * weights[:, None]
+    total = np.abs(exact).max(axis=1).sum()
+    if total > LARGEST:
+        assert np.isfinite([found.objective, found.upper_bound]).all()
+        return "too large to judge"
+    scores = exact.astype(np.float64)
+    worth = np.where(allowed, scores, -np.inf)
+    # Prices of so many times a score lose so many digits; the least ones are below all weights.
+    blurred = BLUR * float(total) * (1 if start is None else k + 1)
+    largest = np.longdouble(weights.max()) * max(np.abs(drawn.scores[allowed]).max(initial=0.0), 1)
+    blurred += float(4 * n * np.longdouble(5e-324) * max(largest, 1))
+    judge_grouped(worth, bounds, of_groups, found, doubt=blurred)
+    assert found.upper_bound - found.objective <= blurred, "not proven"
+    if _is_plain(scores):
+        unit = float(np.abs(scores).max(initial=0.0)) or 1.0
+        best = best_grouped(problem._replace(scores=worth / unit))
+        assert best is not None
+        off = 1e-7 * n * unit + blurred
+        assert abs(best * unit - found.objective) <= off, "not the best"
+    return found.status
+
+
+def random_left_out(rng: np.random.Generator) -> str:
+    """Draw how many rows may stay out, and at what score; one cluster more is the same problem."""
+    drawn = draw_problem(rng)._replace(weights=None)
+    scores, lower, upper, _ = drawn
+    n, k = scores.shape
+    most = int(rng.integers(0, n + 1))
+    outside = scores[np.arange(n), rng.integers(0, k, n)].astype(np.float64)
+    outside = np.where(np.isfinite(outside), outside, 0.0)
+    outside = outside if rng.random() < 0.5 else np.full(n, outside[0])
+    allowed = np.concatenate([np.isfinite(scores), np.ones((n, 1), bool)], axis=1)
+    limits = {"min_count": lower.tolist(), "max_count": upper.tolist()}
+    try:
+        found = assign_partial(scores, max_out=most, out_score=outside, **limits)
+    except InfeasibleBoundsError:
+        assert not is_feasible(allowed, np.append(lower, 0), np.append(upper, most))
+        return "infeasible"
+    except InvalidValueError as error:
+        return _refused(drawn, error)
+    total = (
+        np.abs(np.where(np.isfinite(scores), scores, 0.0).astype(np.longdouble)).max(axis=1).sum()
+    )
+    blurred = BLUR * float(min(total, LARGEST))
+    judge_partial(scores, outside, lower, upper, most, found, doubt=blurred)
+    return found.status
+
+
+def _around(rng: np.random.Generator, counts: Array, slack: int) -> tuple[Array, Array]:
+    below, above = (rng.integers(0, slack + 1, counts.shape) for _ in range(2))
+    return np.maximum(counts - below, 0), counts + above
+
+
+def _is_plain(scores: Array) -> bool:
+    sizes = np.abs(scores[scores != 0.0])
+    return scores.size <= FEW and (not sizes.size or sizes.max() <= RANGE * sizes.min())
+
+
+def _refused(drawn: Drawn, error: InvalidValueError) -> str:
+    """What float64 cannot hold may be refused, and nothing else."""
+    finite = np.abs(drawn.scores[np.isfinite(drawn.scores)].astype(np.longdouble))
+    weight = np.longdouble(1.0 if drawn.weights is None else drawn.weights.max(initial=0.0))
+    largest = max(weight, finite.sum() * weight) * len(drawn.scores)
+    assert largest > LARGEST, f"refused: {error}"
+    return "refused"
