@@ -20,7 +20,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ...algos.clustering.neighbor_graph import neighbor_graph
+from ...algos.clustering.neighbor_graph import nearest_rows, neighbor_graph
 from ...algos.core.errors import UsageError
 from ...algos.scores.sources import feature_source
 from ...common.ranks import ALONE, Ranks
@@ -92,6 +92,14 @@ class Graph(OneFit):
         self.centers.copy_(found.centers)
         self.labels[self.target] = found.assignment.labels
         return 1.0 - float(found.assignment.objective) / self.n_samples
+
+    def alike(self) -> tuple[Tensor, Tensor] | None:
+        """Nearest other sample of each, where all samples are in the graph."""
+        rows = self.places.rows
+        if len(rows) < self.n_samples:
+            return None
+        near = nearest_rows(rows, 1)[:, 0]
+        return near, (rows * rows[near]).sum(dim=1)
 
     def _rows(self, images: Tensor) -> Tensor:
         return full_precision(self.network(images))

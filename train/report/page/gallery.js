@@ -52,3 +52,20 @@ function startGallery() {
     if (size) seen.observe(row);
   });
 }
+
+// Groups of samples that are most alike, and those that are farthest from all others.
+function startAlike() {
+  const found = data.alike, place = byId("alike-rows");
+  if (!found || !data.images.length) return;
+  byId("alike").hidden = false;
+  const add = (title, facts, ids) => place.append(el("div", { className: "gallery-row" },
+    el("div", { className: "caption" }, el("h3", {}, title), el("p", { className: "facts-line" }, facts)),
+    el("div", { className: "tiles-row" }, ...ids.map((row) => {
+      const entry = data.rows[row];
+      return el("img", { src: data.images[entry.image], alt: entry.text, title: entry.text,
+        className: data.pixels ? "pixels" : "" });
+    }))));
+  if (found.copies) place.append(el("p", {}, `${count(found.copies)} samples are copies of others, as far as the encoder sees.`));
+  found.groups.forEach((ids, at) => add(`Group ${at + 1}`, `${count(found.sizes[at])} samples, cosine ${found.least[at].toFixed(3)} or more`, ids));
+  if (found.alone.length) add("Like no other", "the farthest first", found.alone);
+}
