@@ -58,14 +58,10 @@ function startAlike() {
   const found = data.alike, place = byId("alike-rows");
   if (!found || !data.images.length) return;
   byId("alike").hidden = false;
-  const add = (title, facts, ids) => place.append(el("div", { className: "gallery-row" },
-    el("div", { className: "caption" }, el("h3", {}, title), el("p", { className: "facts-line" }, facts)),
-    el("div", { className: "tiles-row" }, ...ids.map((row) => {
-      const entry = data.rows[row];
-      return el("img", { src: data.images[entry.image], alt: entry.text, title: entry.text,
-        className: data.pixels ? "pixels" : "" });
-    }))));
+  const tiles = (title, ids) => el("div", { className: "block" }, el("h4", {}, title),
+    el("div", { className: "tiles-row" }, ...ids.map((row) => picture(data.rows[row]))));
   if (found.copies) place.append(el("p", {}, `${count(found.copies)} samples are copies of others, as far as the encoder sees.`));
-  found.groups.forEach((ids, at) => add(`Group ${at + 1}`, `${count(found.sizes[at])} samples, cosine ${found.least[at].toFixed(3)} or more`, ids));
-  if (found.alone.length) add("Like no other", "the farthest first", found.alone);
+  place.append(el("div", { className: "blocks" }, ...found.groups.map((ids, at) =>
+    tiles(`${count(found.sizes[at])} samples, ${found.least[at].toFixed(3)}`, ids))));
+  if (found.alone.length) place.append(tiles("like no other, the farthest first", found.alone));
 }
