@@ -53,10 +53,12 @@ class Graph(OneFit):
     @classmethod
     def check(cls, config: RunConfig, n_samples: int | None = None) -> None:
         """Refuse settings of a network that learns, several heads, and too few samples."""
-        if n_samples is not None and min(n_samples, _most(config)) <= config.heads.target:
+        most, k = config.options(GraphOptions).most, config.heads.target
+        rows = most if n_samples is None else min(n_samples, most)
+        if rows <= k:
             msg = (
-                f"a graph of {min(n_samples, _most(config))} samples has no coordinates for "
-                f"{config.heads.target} clusters. To fix this, ask for fewer"
+                f"a graph of {rows} samples has no coordinates for {k} clusters. To fix this, ask "
+                f"for fewer clusters than samples, {rows - 1} at most"
             )
             raise UsageError(msg)
         super().check(config, n_samples)
@@ -108,7 +110,3 @@ class Graph(OneFit):
         """Coordinates of one batch, (b, q), at unit length."""
         placed: Tensor = self.places(self._rows(images))
         return placed
-
-
-def _most(config: RunConfig) -> int:
-    return config.options(GraphOptions).most
