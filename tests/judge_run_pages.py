@@ -23,7 +23,7 @@ from tests.judge_files import read_csv
 LISTS = ("exemplars", "random", "doubtful", "moved")
 COLUMNS = {"row", "cluster", "second", "free", "near", "margin", "loss"}
 JUDGED = {*LISTS, "counts", "lower", "upper", "held", "prices", "movedIn", "movedOut"} | {
-    *("margins", "next", "classes", "rows", "gap", "moved_total", "epoch", "curves"),
+    *("margins", "next", "classes", "rows", "gap", "moved_total", "epoch", "curves", "alike"),
 }
 WITHOUT = {
     *("maps", "images", "pixels", "left_out", "trained", "metric", "table", "typical", "shown"),
@@ -144,8 +144,25 @@ def _judge_samples(
         require(len(told) == len(most), "three clusters are next", i, nexts)
         for true in (most, shares[[int(j) for j, _ in nexts]]):
             require(np.allclose(told, true, rtol=0, atol=5.1e-4), "shares that are next", i, nexts)
+    _judge_alike(data["alike"], place)
     classes = np.asarray([int(line.get("class") or -1) for line in table])
     _judge_classes(data, labels, classes, place, k)
+
+
+def _judge_alike(shown: dict[str, Any] | None, place: dict[int, int]) -> None:
+    """Judge groups of near-duplicates; their cosines are of features that the folder lacks."""
+    if shown is None:
+        return
+    groups, alone, n = shown["groups"], shown["alone"], len(place)
+    listed = [row for group in groups for row in group] + alone
+    require(set(listed) <= set(place), "near-duplicates are samples", listed)
+    require(len(set(listed)) == len(listed), "near-duplicates are listed once", listed)
+    require(len(alone) <= n // 20, "samples like no other are few", alone)
+    require(len(groups) == len(shown["sizes"]) == len(shown["least"]), "groups have sizes", shown)
+    for group, size in zip(groups, shown["sizes"], strict=True):
+        require(2 <= len(group) <= size, "a group has two samples", group, size)
+    in_groups = sum(shown["sizes"])
+    require(in_groups <= shown["copies"] + 2 * (shown["copies"] + n // 20), "groups are few", shown)
 
 
 def _judge_classes(

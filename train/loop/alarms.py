@@ -28,7 +28,7 @@ A deeper cause silences what follows from it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -177,10 +177,7 @@ class Watch:
         found: dict[str, str] = {}
         if growth > (GROWTH if epoch > settled(self.config) else EARLY):
             found["exploding weights"] = f"The norm of the weights grew {growth:.3g} times"
-        if spread < CONSTANT:
-            found["constant features"] = (
-                f"The encoder's rows differ by {spread:.1e} of their mean square"
-            )
+        found |= _constant(spread)
         if dead < DEAD:
             found["dead head"] = (
                 f"Scores differ between samples by {dead:.1e} of all their differences"
@@ -194,6 +191,12 @@ class Watch:
             if cause in found:
                 found = {name: what for name, what in found.items() if name not in FOLLOWS[cause]}
         return found
+
+    def end_of_fit(self) -> dict[str, str]:
+        """Return what can be said of features that stay, where no step was taken."""
+        with evaluating(self.method.network):
+            rows = torch.cat([x for x, _ in self._probed()])
+        return _constant(float(_spread(rows)))
 
     def where_bad(self) -> str:
         """Say where the first loss of the epoch was that is no number, if there was one."""
@@ -223,18 +226,14 @@ class Watch:
     def _probe_figures(self, k: int) -> Sequence[Tensor]:
         """Spread of the rows and of the scores, entropy over ln k, prices and their reach."""
         method = self.method
-        if self.probe is None:
-            self.probe = self.data.fetch(self.probe_ids).to(self.device)
         with evaluating(method.network):
             rows, features = [], []
-            for part in torch.split(self.probe, self.config.batch_size):
-                images = self.execution.convert(self.data.finish(part))
-                rows.append(method.network.encoder(images).flatten(1).double())
+            for x, images in self._probed():
+                rows.append(x)
                 features.append(method.features(images))
-            x = torch.cat(rows)
             unit = torch.cat(features)
             logits = method.probe_logits(unit)
-        spread = (x - x.mean(0)).square().sum() / x.square().sum().clamp(min=1e-300)
+        spread = _spread(torch.cat(rows))
         one = torch.ones((), dtype=torch.float64, device=self.device)
         if logits is None:  # clusters are made of the features themselves
             dead = (unit - unit.mean(0)).double().square().mean().sqrt()
@@ -249,6 +248,14 @@ class Watch:
         whole = (logits - logits.mean()).square().sum().clamp(min=1e-300)
         dead = (centered.square().sum() / whole).sqrt()  # whatever the temperature
         return spread, dead, entropy, pull, reach
+
+    def _probed(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Rows of the encoder and the images of some samples, a batch at a time."""
+        if self.probe is None:
+            self.probe = self.data.fetch(self.probe_ids).to(self.device)
+        for part in torch.split(self.probe, self.config.batch_size):
+            images = self.execution.convert(self.data.finish(part))
+            yield self.method.network.encoder(images).flatten(1).double(), images
 
     def _relation(self) -> tuple[Tensor, Tensor]:
         """How many ids were seen before, and by how many deviations then goes with now.
@@ -268,6 +275,16 @@ class Watch:
         norms = torch._foreach_norm([p.detach() for p in params])
         total: Tensor = torch.stack([norm.double() for norm in norms]).norm()
         return total.clamp(min=1e-300)
+
+
+def _spread(rows: Tensor) -> Tensor:
+    """Squares of rows around their mean, as a share of all their squares."""
+    return (rows - rows.mean(0)).square().sum() / rows.square().sum().clamp(min=1e-300)
+
+
+def _constant(spread: float) -> dict[str, str]:
+    seen = f"The encoder's rows differ by {spread:.1e} of their mean square"
+    return {"constant features": seen} if spread < CONSTANT else {}
 
 
 def _look(view: Tensor) -> Tensor:

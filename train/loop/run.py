@@ -172,6 +172,7 @@ class Run:
         if self.optimizer is None:
             loss, rate, used = method.fit(self.loader.apply_to_all), 0.0, 1.0
             self.epoch += 1
+            alarms = self.watch.end_of_fit()
         else:
             self.execution.begin_epoch(method, self.optimizer)
             self.watch.begin()

@@ -50,6 +50,8 @@ class RunPage:
         data, found = run.loader.shown, prediction.assignment
         scores = method.scores(prediction.features, prediction.centers)
         own = scores.gather(1, found.labels[:, None])[:, 0]
+        pictures = self._pictures(most)
+        alike = None if pictures is None else method.alike()
         parts = Found(
             epoch=max(1, run.epoch),
             labels=_host(found.labels),
@@ -67,8 +69,9 @@ class RunPage:
             names=data.names,
             classes=None if data.labels is None else _host(data.labels),
             class_names=data.class_names,
+            alike=None if alike is None else (_host(alike[0]), _host(alike[1].double())),
         )
-        self.parts = found_parts(parts, self._pictures(most))
+        self.parts = found_parts(parts, pictures)
 
     def write(
         self, *, done: bool = False, stopped: str = "", more: Sequence[dict[str, Any]] = ()

@@ -338,6 +338,10 @@ class Method(ABC):
         """Images of these ids under what the network looks at, (m, h, w, 3) uint8, if known."""
         return None
 
+    def alike(self) -> tuple[Tensor, Tensor] | None:
+        """Nearest other sample of each and their cosine, (n,) each; None where it is not known."""
+        return None
+
     # State --------------------------------------------------------------------------------------
 
     @abstractmethod

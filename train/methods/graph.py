@@ -17,12 +17,10 @@ centers                       ``centers``           (k, q)     of k-means, at un
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from ...algos.clustering.neighbor_graph import neighbor_graph
+from ...algos.clustering.neighbor_graph import nearest_rows, neighbor_graph
 from ...algos.core.errors import UsageError
 from ...algos.scores.sources import feature_source
 from ...common.ranks import ALONE, Ranks
@@ -31,36 +29,36 @@ from ..config.run import RunConfig
 from ..networks.neighbors import NeighborPlaces
 from ..networks.network import Network
 from ..networks.normalization import full_precision
-from ._best_of_starts import best_of_starts
-from ._one_fit import check_one_fit
-from .base import ApplyToAll, Method, ParameterGroup, register_method
+from ._one_fit import OneFit
+from .base import ApplyToAll, register_method
 
 __all__ = ["Graph"]
 
 
 @register_method("graph")
-class Graph(Method):
+class Graph(OneFit):
     """State of a graph of neighbors. The parameters are those of `Method`.
 
     Attributes
     ----------
     places : NeighborPlaces. The network's predictor.
     centers : (k, q) tensor. Unit rows.
-    parts : int. Parts of the graph without an edge between them.
+    parts : () int64 tensor. Parts of the graph without an edge between them.
     """
 
-    views = ("plain",)
     readout = "neighbors"
-    by_steps = False
+    why = "a graph of neighbors takes no steps and has one head"
+    figure = "parts"
 
     @classmethod
     def check(cls, config: RunConfig, n_samples: int | None = None) -> None:
         """Refuse settings of a network that learns, several heads, and too few samples."""
-        check_one_fit(config, "a graph of neighbors takes no steps and has one head")
-        if n_samples is not None and min(n_samples, _most(config)) <= config.heads.target:
+        most, k = config.options(GraphOptions).most, config.heads.target
+        rows = most if n_samples is None else min(n_samples, most)
+        if rows <= k:
             msg = (
-                f"a graph of {min(n_samples, _most(config))} samples has no coordinates for "
-                f"{config.heads.target} clusters. To fix this, ask for fewer"
+                f"a graph of {rows} samples has no coordinates for {k} clusters. To fix this, ask "
+                f"for fewer clusters than samples, {rows - 1} at most"
             )
             raise UsageError(msg)
         super().check(config, n_samples)
@@ -68,13 +66,6 @@ class Graph(Method):
     def __init__(
         self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
     ) -> None:
-        if ranks.world_size > 1:
-            msg = (
-                f"a graph of neighbors is made by one process, got {ranks.world_size} ranks. To "
-                f"fix this, leave out torchrun"
-            )
-            raise UsageError(msg)
-        self.check(config, n_samples)
         super().__init__(config, network, n_samples, ranks)
         self.options = config.options(GraphOptions)
         k, rows = config.heads.target, min(n_samples, self.options.most)
@@ -84,10 +75,6 @@ class Graph(Method):
         network.predictor = self.places
         self.centers = torch.zeros(k, k, dtype=self.dtype, device=self.device)
         self.parts = torch.ones((), dtype=torch.int64)
-
-    def parameter_groups(self) -> list[ParameterGroup]:
-        """Nothing learns by steps."""
-        return []
 
     @torch.no_grad()
     def fit(self, apply_to_all: ApplyToAll) -> float:
@@ -103,14 +90,18 @@ class Graph(Method):
         self.places.take(graph)
         self.parts.fill_(graph.n_parts)
         source = feature_source(apply_to_all(self.features))
-        found = best_of_starts(source, self.bounds[self.target], self.config.seed, options.n_init)
+        found = self.best_of_starts(source, options.n_init)
         self.centers.copy_(found.centers)
         self.labels[self.target] = found.assignment.labels
         return 1.0 - float(found.assignment.objective) / self.n_samples
 
-    def report(self) -> dict[str, float]:
-        """Parts of the graph without an edge between them."""
-        return {"parts": float(self.parts)}
+    def alike(self) -> tuple[Tensor, Tensor] | None:
+        """Nearest other sample of each, where all samples are in the graph."""
+        rows = self.places.rows
+        if len(rows) < self.n_samples:
+            return None
+        near = nearest_rows(rows, 1)[:, 0]
+        return near, (rows * rows[near]).sum(dim=1)
 
     def _rows(self, images: Tensor) -> Tensor:
         return full_precision(self.network(images))
@@ -119,27 +110,3 @@ class Graph(Method):
         """Coordinates of one batch, (b, q), at unit length."""
         placed: Tensor = self.places(self._rows(images))
         return placed
-
-    def target_centers(self, features: Tensor) -> Tensor:
-        """Unit centers, (k, q)."""
-        return self.centers
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that a prediction depends on, as a nested state of tensors."""
-        return {
-            "network": dict(self.network.state_dict()),
-            "centers": self.centers,
-            "labels": self.labels,
-            "parts": self.parts,
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a saved state; every tensor must be there and fit."""
-        self.network.load_state_dict(state["network"])
-        self.centers.copy_(state["centers"])
-        self.labels.copy_(state["labels"])
-        self.parts.copy_(state["parts"])
-
-
-def _most(config: RunConfig) -> int:
-    return config.options(GraphOptions).most

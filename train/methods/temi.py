@@ -21,7 +21,6 @@ paper                  here             shape     meaning
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,9 +36,8 @@ from ..config.methods.temi import TemiOptions
 from ..config.run import RunConfig
 from ..networks.network import Network
 from ..state.seeding import generator
-from ._best_of_starts import best_of_starts
-from ._one_fit import check_one_fit
-from .base import ApplyToAll, Method, ParameterGroup, register_method
+from ._one_fit import OneFit
+from .base import ApplyToAll, register_method
 
 __all__ = ["Temi"]
 
@@ -52,24 +50,22 @@ MARGINALS = 0.9
 
 
 @register_method("temi")
-class Temi(Method):
+class Temi(OneFit):
     """State of TEMI. The parameters are those of `Method`.
 
     Attributes
     ----------
     centers : (k, d) tensor. Unit rows.
-    moved : () float64 tensor. See `report`.
+    moved : () float64 tensor. Share of the samples whose label is no longer that of the graph,
+        before any bounds.
     """
 
-    views = ("plain",)
-    by_steps = False
+    why = "TEMI learns a head on features that stay, for one number of clusters"
+    figure = "moved"
 
     @classmethod
     def check(cls, config: RunConfig, n_samples: int | None = None) -> None:
         """Refuse settings of a network that learns, several numbers of clusters, few samples."""
-        check_one_fit(
-            config, "TEMI learns a head on features that stay, for one number of clusters"
-        )
         if n_samples is not None and n_samples < 2 * config.heads.target:
             msg = (
                 f"TEMI needs twice as many samples as clusters at least, got {n_samples} "
@@ -81,21 +77,11 @@ class Temi(Method):
     def __init__(
         self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
     ) -> None:
-        if ranks.world_size > 1:
-            msg = (
-                f"TEMI's head learns in one process, got {ranks.world_size} ranks. To fix this, "
-                f"leave out torchrun"
-            )
-            raise UsageError(msg)
         super().__init__(config, network, n_samples, ranks)
         self.options = config.options(TemiOptions)
         shape = config.heads.target, network.out_dim
         self.centers = torch.zeros(shape, dtype=self.dtype, device=self.device)
         self.moved = torch.zeros((), dtype=torch.float64)
-
-    def parameter_groups(self) -> list[ParameterGroup]:
-        """The loop takes no steps."""
-        return []
 
     def fit(self, apply_to_all: ApplyToAll) -> float:
         """Find the graph's labels, and let a head that begins at their means learn on.
@@ -110,11 +96,10 @@ class Temi(Method):
             source = feature_source(rows)
             graph = neighbor_graph(source, k, n_neighbors=options.graph_neighbors)
             places = feature_source(neighbor_coordinates(graph, source))
-            bounds, seed = self.bounds[self.target], self.config.seed
-            begun = best_of_starts(places, bounds, seed, options.n_init).assignment.labels
+            begun = self.best_of_starts(places, options.n_init).assignment.labels
             start = F.normalize(F.one_hot(begun, k).to(rows.dtype).T @ rows, dim=1)
             near = nearest_rows(rows, min(options.neighbors, self.n_samples - 1))
-        head, loss = self._learn(rows, near, START * start, generator(seed, "temi"))
+        head, loss = self._learn(rows, near, START * start, generator(self.config.seed, "temi"))
         self.centers.copy_(F.normalize(head, dim=1))
         labels = (rows @ self.centers.T).argmax(dim=1)
         self.moved.copy_((labels != begun).to(torch.float64).mean())
@@ -156,27 +141,3 @@ class Temi(Method):
             teacher.lerp_(student.detach(), 1.0 - stays)
             last = loss.item() if step + 1 == options.steps else last
         return teacher, last
-
-    def report(self) -> dict[str, float]:
-        """Share of the samples whose label is no longer that of the graph, before any bounds."""
-        return {"moved": float(self.moved)}
-
-    def target_centers(self, features: Tensor) -> Tensor:
-        """Unit centers, (k, d)."""
-        return self.centers
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that a prediction depends on, as a nested state of tensors."""
-        return {
-            "network": dict(self.network.state_dict()),
-            "centers": self.centers,
-            "labels": self.labels,
-            "moved": self.moved,
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a saved state; every tensor must be there and fit."""
-        self.network.load_state_dict(state["network"])
-        self.centers.copy_(state["centers"])
-        self.labels.copy_(state["labels"])
-        self.moved.copy_(state["moved"])

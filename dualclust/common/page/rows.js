@@ -1,5 +1,5 @@
 // Rows: what is shown of one, those of the chosen cluster, and the lists of all clusters.
-const picture = (entry) => el("img", { src: data.images[entry.image], alt: entry.text,
+const picture = (entry) => el("img", { src: data.images[entry.image], alt: entry.text, title: entry.text,
   className: data.pixels ? "pixels" : "" });
 const web = /^https?:\/\//i;
 

@@ -229,7 +229,7 @@ def test_curves_have_bounds_and_leave_out_what_is_no_number():
 )
 def test_what_to_try_next_follows_from_the_figures(records, parts, words):
     found = found_of()
-    calm = {"moved_total": 0, "next": [[]] * 5, "counts": [18] * 5}
+    calm = {"moved_total": 0, "next": [[]] * 5, "counts": [18] * 5, "alike": None}
     said = advice(state_of(found, records=records), {**calm, **parts})
     assert len(said) == 1
     assert words in " ".join(said[0])

@@ -28,7 +28,8 @@ class TemiOptions(Checked):
     lr : float > 0. Largest rate of the head, reached after `WARMUP` steps.
     beta : float in (0, 1]. Exponent of the probabilities; see `algos.losses.temi`.
     momentum : float in [0, 1). How much of a teacher stays in a step.
-    n_init : int, 1 or more. Starts of k-means in the graph, of which the best is kept.
+    n_init : int, 1 or more. Starts of k-means in the graph, of which the best is kept. They cost
+        little, and which optimum the head reaches depends on them.
     """
 
     graph_neighbors: Count = 15
@@ -37,4 +38,4 @@ class TemiOptions(Checked):
     lr: Positive = 0.01
     beta: Annotated[float, Rule("above 0, and at most 1", lambda x: 0 < x <= 1)] = 0.6
     momentum: Share = 0.996
-    n_init: Count = 10
+    n_init: Count = 40

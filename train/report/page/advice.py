@@ -20,6 +20,9 @@ FALLING = 0.05
 MOVED = 0.1
 """Share of samples in other clusters than their best, above which bounds contradict the data."""
 
+COPIES = 0.02
+"""Share of samples that are copies of others, above which they weigh on the clusters."""
+
 TWINS = 0.75
 """Share of a cluster's samples with one second choice, both ways, that makes two clusters one."""
 
@@ -42,6 +45,7 @@ def advice(state: RunState, parts: Mapping[str, Any] | None) -> list[tuple[str, 
     if parts is not None:
         found += _bounds(parts, state)
         found += _twins(parts)
+        found += _copies(parts, state)
     return found
 
 
@@ -102,6 +106,15 @@ def _twins(parts: Mapping[str, Any]) -> list[tuple[str, str]]:
         f"Compare them in the gallery: if they show the same, try about {k - len(pairs)} clusters."
     )
     return [(what, try_)]
+
+
+def _copies(parts: Mapping[str, Any], state: RunState) -> list[tuple[str, str]]:
+    """Equal samples: more of them than a sample has neighbors are joined to each other alone."""
+    copies = parts["alike"]["copies"] if parts["alike"] else 0
+    if copies <= COPIES * state.n_samples:
+        return []
+    what = f"{copies / state.n_samples:.0%} of the samples are copies of others."
+    return [(what, "Leave copies out: many of one picture become a cluster of their own.")]
 
 
 def finite(value: Any) -> bool:

@@ -88,4 +88,5 @@ def _nothing(state: RunState, prices: Any) -> dict[str, Any]:
         "images": [],
         "next": [[] for _ in range(k)],
         "classes": None,
+        "alike": None,
     }

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from ....common.page.numbers import held, histogram, maps_of, rounded
+from .alike import Alike, groups_and_loners
 from .heads import heads_curves
 from .samples import choose_samples, thumbnails
 from .state import Found, Ints, Pictures
@@ -17,6 +19,9 @@ __all__ = ["cluster_data", "curves_of", "found_parts"]
 
 DOTS, SAMPLE, LISTED = 5_000, 20_000, 3_000
 """Dots on the map, samples behind the margins, and samples of each list."""
+
+TILES = 12
+"""Samples of a group of near-duplicates."""
 
 MOST_NEIGHBORS = 2_000
 """Most clusters with a map of neighborhoods, whose time grows with their square."""
@@ -44,7 +49,9 @@ def found_parts(found: Found, pictures: Pictures | None) -> dict[str, Any]:
     O(k^2) for the map of neighborhoods.
     """
     chosen = choose_samples(found)
-    made = None if pictures is None else thumbnails(found, chosen, pictures)
+    alike = None if found.alike is None else groups_and_loners(*found.alike)
+    beside = [] if alike is None else [*chain(*_tiles(alike)), *alike.alone]
+    made = None if pictures is None else thumbnails(found, chosen, pictures, beside)
     moved = np.flatnonzero(found.labels != found.nearest)
     most = np.argsort(-found.loss[moved], kind="stable")[:LISTED]
     lists = {**chosen, "moved": moved[most][np.argsort(found.labels[moved[most]], kind="stable")]}
@@ -55,7 +62,8 @@ def found_parts(found: Found, pictures: Pictures | None) -> dict[str, Any]:
         "margins": histogram(found.margins[:: -(-len(found.margins) // SAMPLE)]),
         "maps": _maps(found),
         **{kind: _columns(found, some) for kind, some in lists.items()},
-        "rows": _rows(found, np.unique(np.concatenate(list(lists.values()))), made),
+        "rows": _rows(found, np.unique(np.concatenate([*lists.values(), _ints(beside)])), made),
+        "alike": None if alike is None else _alike(found, alike),
         "images": [] if made is None else made["images"],
         "pixels": made is not None and made["pixels"],
         "left_out": 0 if made is None else made["left_out"],
@@ -64,6 +72,25 @@ def found_parts(found: Found, pictures: Pictures | None) -> dict[str, Any]:
         "epoch": found.epoch,
         "gap": found.gap,
         "moved_total": len(moved),
+    }
+
+
+def _ints(some: Sequence[int]) -> Ints:
+    return np.asarray(some, dtype=np.int64)
+
+
+def _tiles(alike: Alike) -> list[list[int]]:
+    return [group[:TILES] for group in alike.groups]
+
+
+def _alike(found: Found, alike: Alike) -> dict[str, Any]:
+    """Ids of the samples in groups and alone, as the script takes them."""
+    return {
+        "groups": [found.ids[group].tolist() for group in _tiles(alike)],
+        "sizes": [len(group) for group in alike.groups],
+        "least": rounded(np.asarray(alike.least), 3),
+        "alone": found.ids[_ints(alike.alone)].tolist(),
+        "copies": alike.copies,
     }
 
 

@@ -52,3 +52,16 @@ function startGallery() {
     if (size) seen.observe(row);
   });
 }
+
+// Groups of samples that are most alike, and those that are farthest from all others.
+function startAlike() {
+  const found = data.alike, place = byId("alike-rows");
+  if (!found || !data.images.length) return;
+  byId("alike").hidden = false;
+  const tiles = (title, ids) => el("div", { className: "block" }, el("h4", {}, title),
+    el("div", { className: "tiles-row" }, ...ids.map((row) => picture(data.rows[row]))));
+  if (found.copies) place.append(el("p", {}, `${count(found.copies)} samples are copies of others, as far as the encoder sees.`));
+  place.append(el("div", { className: "blocks" }, ...found.groups.map((ids, at) =>
+    tiles(`${count(found.sizes[at])} samples, ${found.least[at].toFixed(3)}`, ids))));
+  if (found.alone.length) place.append(tiles("like no other, the farthest first", found.alone));
+}

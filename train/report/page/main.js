@@ -15,6 +15,7 @@ if (known) {
   if (data.images.length) startGallery();
   else byId("gallery").hidden = true;
   startConfusion();
+  startAlike();
 }
 byId("order").addEventListener("change", () => { drawSizes(); drawPrices(); });
 let width = innerWidth;

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,9 @@ def choose_samples(found: Found) -> Chosen:
     return {kind: np.concatenate(some).astype(np.int64) for kind, some in lists.items()}
 
 
-def thumbnails(found: Found, chosen: Chosen, pictures: Pictures) -> dict[str, Any]:
+def thumbnails(
+    found: Found, chosen: Chosen, pictures: Pictures, first: Sequence[int] = ()
+) -> dict[str, Any]:
     """Return small images of the chosen samples as ``data:`` addresses.
 
     Parameters
@@ -74,6 +77,8 @@ def thumbnails(found: Found, chosen: Chosen, pictures: Pictures) -> dict[str, An
     found : Found
     chosen : Chosen
     pictures : Pictures
+    first : sequence of int
+        Positions that come before the chosen ones.
 
     Returns
     -------
@@ -82,7 +87,8 @@ def thumbnails(found: Found, chosen: Chosen, pictures: Pictures) -> dict[str, An
         the same for what the network looks at; ``pixels``: whether pixels are kept as they are;
         ``left_out``: samples without an image.
     """
-    wanted = _in_turns(found, [chosen[kind] for kind in ("exemplars", "random", "doubtful")])
+    turns = _in_turns(found, [chosen[kind] for kind in ("exemplars", "random", "doubtful")])
+    wanted = list(dict.fromkeys([*first, *turns]))
     addresses: list[str] = []
     of: dict[int, int] = {}
     under: dict[int, int] = {}
@@ -99,9 +105,9 @@ def thumbnails(found: Found, chosen: Chosen, pictures: Pictures) -> dict[str, An
             addresses.append(address)
             room -= len(address)
     if pictures.attended is not None:
-        first = [p for p in _firsts(found, chosen["exemplars"]) if p in of][: pictures.most // 4]
-        for start in range(0, len(first), 256):
-            some = first[start : start + 256]
+        seen = [p for p in _firsts(found, chosen["exemplars"]) if p in of][: pictures.most // 4]
+        for start in range(0, len(seen), 256):
+            some = seen[start : start + 256]
             stack = pictures.attended(some)
             if stack is None:
                 break

@@ -33,6 +33,8 @@ class Found(NamedTuple):
     names : sequence of str or None. Files.
     classes : (n,) int64 array or None. -1 where there is none.
     class_names : sequence of str
+    alike : pair of (n,) int64 and float64 arrays, or None. The nearest other sample of each, and
+        the cosine of their features.
     """
 
     epoch: int
@@ -51,6 +53,7 @@ class Found(NamedTuple):
     names: Sequence[str] | None = None
     classes: Ints | None = None
     class_names: Sequence[str] = ()
+    alike: tuple[Ints, Floats] | None = None
 
     @property
     def counts(self) -> Ints:

@@ -39,8 +39,9 @@ SYMPTOMS = {
     "constant features": Symptom(
         "The encoder gives every sample almost the same features: it has collapsed, or its input "
         "is constant.",
-        "Look at the images on this run's page first. If they differ: lower optim.lr, weaken "
-        "augment, and for ProPos raise propos.psl_weight or optim.warmup_epochs.",
+        "Look at the images on this run's page first. If they differ: name another encoder where "
+        "it stays as it is (--encoder); where it learns, lower optim.lr, weaken augment, and for "
+        "ProPos raise propos.psl_weight or optim.warmup_epochs.",
     ),
     "dead head": Symptom(
         "The encoder tells samples apart, and the head behind it does not: its scores are the same "

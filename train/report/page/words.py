@@ -20,6 +20,7 @@ __all__ = ["fields_of"]
 NAV = (
     ("try", "What to try next"),
     ("gallery", "Gallery"),
+    ("alike", "Near-duplicates"),
     ("sizes", "Sizes and prices"),
     ("curves", "Curves"),
     ("map", "Map"),

@@ -111,6 +111,33 @@ def test_too_few_samples_are_refused(rows: Path, tmp_path: Path) -> None:
         train(settings(rows, "graph.most=10"), tmp_path / "run")
 
 
+def test_the_nearest_samples_are_those_of_all_pairs(rows: Path) -> None:
+    config = settings(rows)
+    x = torch.from_numpy(np.load(rows)[:90])
+    method = METHODS["graph"](config, build_network(config.network, (64,)), 90)
+    method.fit(lambda function: function(x))
+    near, cosines = method.alike()
+    unit = torch.nn.functional.normalize(x - x.mean(0), dim=1)
+    all_pairs = unit @ unit.T - 3.0 * torch.eye(90)
+    torch.testing.assert_close(cosines, all_pairs.amax(1), atol=1e-5, rtol=0)
+    assert (near == all_pairs.argmax(1)).float().mean() > 0.99
+
+
+def test_a_graph_of_a_part_knows_no_nearest_samples(rows: Path) -> None:
+    config = settings(rows, "graph.most=50")
+    x = torch.from_numpy(np.load(rows)[:90])
+    method = METHODS["graph"](config, build_network(config.network, (64,)), 90)
+    method.fit(lambda function: function(x))
+    assert method.alike() is None
+
+
+def test_equal_samples_raise_an_alarm(tmp_path: Path, run: Path) -> None:
+    np.save(tmp_path / "same.npy", np.ones((60, 8), np.float32))
+    found = train(settings(tmp_path / "same.npy"), tmp_path / "run")
+    assert set(found.metrics[-1]["alarms"]) == {"constant features"}
+    assert "alarms" not in resume(run).metrics[-1]
+
+
 def test_it_is_made_by_one_process() -> None:
     config = settings(Path("X.npy"))
     network = build_network(config.network, (8,))

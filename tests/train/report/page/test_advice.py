@@ -53,6 +53,11 @@ def test_bounds_contradict_the_data_above_a_tenth():
     assert words.startswith("11% of the samples would choose another cluster")
 
 
+def test_copies_are_left_out_above_a_fiftieth():
+    of = [said([LAST], {**CALM, "alike": {"copies": copies}}) for copies in (0, 1, 2)]
+    assert of == [[], [], ["2% of the samples are copies of others."]]
+
+
 def twins(pairs, k, share=0.8):
     nexts = [[] for _ in range(k)]
     for i, j in pairs:

@@ -52,7 +52,7 @@ def test_before_an_evaluation_the_page_has_sizes_of_training_and_nothing_else():
         "prices": [0.1, 0.0, 0.0, 0.0, -0.1],
         **{"movedIn": [0] * 5, "movedOut": [0] * 5, "margins": None, "maps": None},
         **dict.fromkeys(("exemplars", "random", "doubtful", "moved"), columns),
-        **{"rows": {}, "images": [], "next": [[]] * 5, "classes": None},
+        **{"rows": {}, "images": [], "next": [[]] * 5, "classes": None, "alike": None},
     }
     for prices in (None, np.full(5, 0.5)):
         data = data_of(run_page(state._replace(prices=prices)))

@@ -14,7 +14,14 @@ from dualclust.train.report.page.words import fields_of
 from tests.train.report.test_run_page import RECORD, found_of, state_of
 
 LAST = {**RECORD, "epoch": 3, "loss": 1.23456, "lr": 0.012345, "churn": 0.0125}
-CALM = {"moved_total": 0, "next": [[]] * 5, "counts": [18] * 5, "epoch": 1234, "left_out": 0}
+CALM = {
+    "moved_total": 0,
+    "next": [[]] * 5,
+    "counts": [18] * 5,
+    "epoch": 1234,
+    "left_out": 0,
+    "alike": None,
+}
 
 
 def words_of(text):
