@@ -4,7 +4,8 @@
     Counts are those of the labels, inside all bounds. With prices ``p_k`` of clusters and ``q_gk``
     of groups in them, ``D = O + lost`` bounds what any labels inside are worth, where ``lost`` is
     ``sum_i max_k (s_ik + p_k + q_gk) - (s_iy + p_y + q_gy)`` and what each price pays for a bound
-    that is not met. Objective, bound and gap are those of O and D, to rounding.
+    that is not met. Objective, bound and gap are those of O and D, to rounding, which is what two
+    sums of the absolute scores of the labels can be off by.
 `judge_no_counts`
     A linear program on the counts of groups in clusters has no solution.
 `judge_partial`
@@ -52,6 +53,9 @@ def judge_grouped(scores: Any, bounds: Any, groups: Any, found: Any, *, doubt: f
     size = float(abs(scores[np.arange(n), y]).astype(np.longdouble).sum())
     rounding = 130 * float(EPS) * (size + abs(found.upper_bound)) + 2 * doubt + 1e-300
     require(abs(found.objective - value) <= rounding, "objective", found.objective, value)
+    of_two_sums = 128 * float(EPS) * size
+    off = 1e-9 * of_two_sums + 128 * float(EPS) * doubt + 1e-300
+    require(abs(found.rounding - of_two_sums) <= off, "rounding", found.rounding, of_two_sums)
     require(found.upper_bound >= found.objective, "bound", found.upper_bound, found.objective)
     require(value + lost <= found.upper_bound + rounding, "D", value + lost, found.upper_bound)
     stated = Fraction(found.gap) * Fraction(max(size, abs(found.upper_bound)))
