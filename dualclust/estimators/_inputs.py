@@ -212,6 +212,12 @@ def check_stream_sizes(estimator: Any) -> None:
                 f"of samples. To fix this, give {share} in units of the mean size"
             )
             raise InvalidTypeError(msg)
+    if estimator.max_out:
+        msg = (
+            f"max_out must be 0 for partial_fit, got {estimator.max_out!r}: it counts rows of all "
+            f"batches. To fix this, use fit, or leave out the rows of each batch yourself"
+        )
+        raise InvalidTypeError(msg)
 
 
 def has_shares(estimator: Any) -> bool:

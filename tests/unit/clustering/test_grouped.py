@@ -74,3 +74,41 @@ def test_the_objective_of_fair_clusters_never_falls():
     ]
     assert (np.diff(values) >= -1e-9).all()
     assert values[-1] > values[0]
+
+
+def test_weights_known_rows_and_forbidden_pairs_beside_groups():
+    """The judge sees labels, prices and figures of the weighted and restricted problem."""
+    rng = np.random.default_rng(7)
+    rows, groups = rng.normal(size=(120, 2)), np.arange(120) % 3
+    bounds = dc.SizeBounds.from_ratios(4, n_samples=120, lower=0.9, upper=1.1)
+    fair = GroupBounds.from_shares(groups, 4, lower=0.9, upper=1.1)
+    weights = rng.uniform(0.0, 3.0, 120)
+    fixed, forbidden = np.full(120, -1), np.asarray([[1, 0], [1, 1], [2, 3]])
+    fixed[:40:10] = [3, 2, 1, 0]
+    rules = {"weights": weights, "fixed": fixed, "forbidden": forbidden}
+    found = grouped_kmeans(rows, bounds, fair, rows[:4], metric="euclidean", **rules)
+    labels = found.assignment.labels
+    assert (labels[:40:10] == fixed[:40:10]).all()
+    assert (labels[forbidden[:, 0]] != forbidden[:, 1]).all()
+    assert found.converged
+    before = grouped_kmeans(
+        rows, bounds, fair, rows[:4], metric="euclidean", max_iter=found.n_iter - 1, **rules
+    )
+    expected = [
+        np.average(rows[of_cluster], axis=0, weights=weights[of_cluster])
+        for of_cluster in (before.assignment.labels == j for j in range(4))
+    ]
+    np.testing.assert_allclose(found.centers, expected, rtol=1e-9)
+
+
+def test_no_update_begins_once_time_is_up():
+    rng = np.random.default_rng(8)
+    rows, groups = rng.normal(size=(60, 2)), np.arange(60) % 2
+    bounds = dc.SizeBounds.from_ratios(3, n_samples=60, lower=0.9, upper=1.1)
+    apart = GroupBounds.from_shares(groups, 3)
+    for found in (
+        grouped_kmeans(rows, bounds, apart, rows[:3], metric="euclidean", time_limit=0.0),
+        trimmed_kmeans(rows, rows[:3], max_out=4, metric="euclidean", time_limit=0.0),
+    ):
+        assert (found.n_iter, found.converged) == (0, False)
+        assert found.assignment.status == "optimal"
