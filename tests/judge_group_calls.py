@@ -10,7 +10,7 @@ from dualclust.algos.core.errors import InfeasibleBoundsError
 from dualclust.algos.scores.sources import FeatureSource, ScoreSource
 from tests.judge_bounds import judge_infeasible
 from tests.judge_commands import LARGEST, barred_pairs, how, on_host
-from tests.judge_groups import judge_grouped, judge_no_counts, judge_partial
+from tests.judge_groups import judge_grouped, judge_linked, judge_no_counts, judge_partial
 
 
 def eps_of(array: Any) -> float:
@@ -112,6 +112,31 @@ def grouped_means(given: dict[str, Any], found: Any) -> str:
     barred = barred_pairs(given, *scores.shape)
     scores = scores if barred is None else np.where(barred, -np.inf, scores)
     judge_grouped(scores, given["bounds"], given["groups"], found.assignment, doubt=doubt)
+    return "interval"
+
+
+def linked(given: dict[str, Any], found: Any) -> str:
+    scores = scores_in(given["scores"])
+    if isinstance(found, InfeasibleBoundsError):
+        return "not judged: pairs, which tests compare with all labels"
+    if scores is None:
+        return "not judged: too large"
+    if given["weights"] is not None:
+        scores = np.where(np.isfinite(scores), scores * given["weights"][:, None], scores)
+    judge_linked(scores, given["bounds"], given["must_link"], given["cannot_link"], found)
+    return "interval"
+
+
+def linked_means(given: dict[str, Any], found: Any) -> str:
+    made = None if isinstance(found, InfeasibleBoundsError) else of_centers(given, found)
+    if made is None:
+        return "not judged: an error of a call inside, rows of several ranks, or too many"
+    scores, _, doubt = made
+    if given["weights"] is not None:
+        weights = np.asarray(given["weights"], np.float64)
+        scores, doubt = scores * weights[:, None], doubt * float(weights.max(initial=0.0))
+    pairs = given["must_link"], given["cannot_link"]
+    judge_linked(scores, given["bounds"], *pairs, found.assignment, doubt=doubt)
     return "interval"
 
 

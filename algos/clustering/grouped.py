@@ -1,11 +1,13 @@
-r"""k-means with bounds on groups in clusters, or with rows that stay out.
+r"""k-means with bounds on groups in clusters, with rows that stay out, or with linked rows.
 
 Problem: find labels and centers that maximize ``sum_i s_{i, y_i}`` with the scores of `constrained`
 inside the bounds of `offline.grouped`:
 
 * `grouped_kmeans`: groups of rows in each cluster are bounded beside the sizes of clusters;
 * `trimmed_kmeans`: at most r rows stay out, with the label -1 and without a center. A row out
-  counts as if it stood at its center, or at a given distance from it.
+  counts as if it stood at its center, or at a given distance from it;
+* `linked_kmeans`: pairs of rows are together, or apart. Labels are not always the best there are,
+  and a step that would lower the objective ends the search.
 
 Rows may have weights, known clusters (`fixed`) and `forbidden` ones beside groups, as in
 `constrained`.
@@ -38,6 +40,7 @@ from ..core.errors import InvalidValueError
 from ..core.types import Array
 from ..offline.grouped.assignment import GroupedAssignment, assign_grouped
 from ..offline.grouped.left_out import PartialAssignment, assign_partial
+from ..offline.grouped.linked import LinkedAssignment, assign_linked
 from ..scores.deadline import Deadline, deadline_of
 from ..scores.sources import FeatureSource, ScoreSource
 from ._cluster_sums import best_centers, gathered_sums
@@ -45,7 +48,14 @@ from ._frame import Frame, frame_of, map_rows, scores_of
 from ._restrictions import restrictions_of
 from .lloyd import check_arguments, share_changed
 
-__all__ = ["GroupedKMeansResult", "TrimmedKMeansResult", "grouped_kmeans", "trimmed_kmeans"]
+__all__ = [
+    "GroupedKMeansResult",
+    "LinkedKMeansResult",
+    "TrimmedKMeansResult",
+    "grouped_kmeans",
+    "linked_kmeans",
+    "trimmed_kmeans",
+]
 
 
 class GroupedKMeansResult(NamedTuple):
@@ -77,9 +87,22 @@ class TrimmedKMeansResult(NamedTuple):
     converged: bool
 
 
+class LinkedKMeansResult(NamedTuple):
+    """Result of `linked_kmeans`; fields as in `GroupedKMeansResult`."""
+
+    centers: Array
+    assignment: LinkedAssignment
+    n_iter: int
+    converged: bool
+
+
 class _Labels(Protocol):
     @property
     def labels(self) -> Array: ...
+    @property
+    def objective(self) -> float: ...
+    @property
+    def gap(self) -> float: ...
 
 
 Found = TypeVar("Found", bound=_Labels)
@@ -236,6 +259,73 @@ def trimmed_kmeans(
     return TrimmedKMeansResult(centers, found, n_iter, converged)
 
 
+def linked_kmeans(
+    features: Array | FeatureSource,
+    bounds: SizeBounds,
+    centers: Array,
+    *,
+    must_link: Array | None = None,
+    cannot_link: Array | None = None,
+    metric: str = "cosine",
+    weights: Array | None = None,
+    max_iter: int = 100,
+    tol: float = 1e-3,
+    gap: float = 1e-4,
+    time_limit: float | Deadline | None = None,
+) -> LinkedKMeansResult:
+    """Cluster features so that pairs of rows are together, or apart, and sizes in their bounds.
+
+    Parameters
+    ----------
+    features, bounds, centers, metric, weights, max_iter, tol, time_limit
+        As in `grouped_kmeans`.
+    must_link, cannot_link : (a, 2) and (b, 2) integer arrays, optional
+        Pairs of rows, as in `assign_linked`.
+    gap : float in [0, 1]
+        Relative gap that ends the search for the labels of an iteration.
+
+    Returns
+    -------
+    LinkedKMeansResult
+
+    Raises
+    ------
+    InfeasibleBoundsError, InvalidValueError, InvalidTypeError, DeviceMismatchError
+        As `assign_linked` and `constrained_kmeans`.
+
+    Notes
+    -----
+    Guarantee: links and sizes hold, the labels have a proven gap for their centers, and the
+    objective never falls. Cost: that of `assign_linked` an iteration.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.asarray([[0.0], [1.0], [2.0], [9.0], [10.0], [11.0]])
+    >>> sizes = SizeBounds.from_counts([2, 2], n_samples=6)
+    >>> pairs = {"must_link": np.asarray([[0, 1]]), "cannot_link": np.asarray([[4, 5], [1, 2]])}
+    >>> linked_kmeans(x, sizes, x[1::3], **pairs, metric="euclidean").assignment.labels
+    array([0, 0, 1, 1, 0, 1])
+    """
+    check_bounds(bounds)
+    deadline = deadline_of(time_limit)
+
+    def labels(source: ScoreSource, before: LinkedAssignment | None) -> LinkedAssignment:
+        return assign_linked(
+            source,
+            bounds,
+            must_link=must_link,
+            cannot_link=cannot_link,
+            prices=None if before is None else before.prices,
+            tol=gap,
+        )
+
+    frame, centers = _checked(features, centers, metric, max_iter, tol, bounds, weights)
+    centers, found, n_iter, converged = _alternated(frame, centers, labels, max_iter, tol, deadline)
+    found = found._replace(**_in_unit(found, ("prices",), frame))
+    return LinkedKMeansResult(centers, found, n_iter, converged)
+
+
 def _checked(
     features: Array | FeatureSource,
     centers: Array,
@@ -287,8 +377,11 @@ def _alternated(
         # Rows that stay out are added up as well, as one cluster more.
         labels = xp.where(found.labels < 0, xp.full_like(found.labels, k), found.labels)
         sums = gathered_sums(frame, labels, k + 1)
-        centers = best_centers(frame, sums, xp.concat([centers, centers[:1, :]]))[:k, :]
-        after = labels_of(scores_of(frame, frame.inside(centers)), found)
+        moved = best_centers(frame, sums, xp.concat([centers, centers[:1, :]]))[:k, :]
+        after = labels_of(scores_of(frame, frame.inside(moved)), found)
+        if after.gap > 0.0 and after.objective < found.objective:
+            return centers, found, n_iter, True  # no better labels were found
+        centers = moved
         changed = share_changed(frame.source.group, after.labels, found.labels)
         found, n_iter, converged = after, n_iter + 1, changed <= tol
     return centers, found, n_iter, converged

@@ -55,6 +55,8 @@ examples:
       n x n distances of any kind, in the place of rows
   dualclust cluster pupils.csv -k 4 --metric euclidean --groups family --group-bounds at-most-one
       brothers in different classes; with --group-bounds 0.8:1.2 fair shares of each group
+  dualclust cluster X.npy -k 100 --links pairs.csv
+      pairs of rows together or apart: pairs.csv has the columns row, other, link (must, cannot)
   dualclust cluster X.npy -k 100 --max-out 50
       the 50 rows that cost most stay out, with the label -1
   dualclust cluster X.parquet -k 100 --columns embedding --id url --table labels.parquet
@@ -139,6 +141,7 @@ def run_cluster(options: argparse.Namespace) -> int:
             return run_cluster(options)
     one = "--graph" if options.graph is not None else None
     one = "--groups" if options.groups is not None else one
+    one = "--links" if options.links is not None else one
     one = "--max-out" if options.max_out is not None else one
     one = f"--metric {options.metric}" if options.metric in OWN_METRICS else one
     if options.k_range is not None and one is not None:

@@ -10,8 +10,10 @@ __all__ = ["add_group_options"]
 
 def add_group_options(parser: argparse.ArgumentParser) -> None:
     """Add bounds on groups in clusters, and how many rows may stay out."""
-    about = "Labels are then the best there are for the centers: docs/guides/constraints.md"
-    add = parser.add_argument_group("bounds on groups, and rows that stay out", about).add_argument
+    about = "Labels have a proven gap for the centers: docs/guides/constraints.md"
+    add = parser.add_argument_group(
+        "groups, linked rows, and rows that stay out", about
+    ).add_argument
     add(
         "--groups",
         type=Path,
@@ -24,6 +26,13 @@ def add_group_options(parser: argparse.ArgumentParser) -> None:
         metavar="HOW",
         help="of each group in each cluster: LOW:HIGH in units of its mean n_g/k (default "
         "0.9:1.1), at-most-one, or at-least-one",
+    )
+    add(
+        "--links",
+        type=Path,
+        metavar="FILE",
+        help="pairs of rows: a table (.csv, .parquet) with the columns row, or the column that "
+        "--id names, other, and link: must (be together) or cannot",
     )
     add(
         "--max-out",

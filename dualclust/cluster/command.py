@@ -29,7 +29,7 @@ from ..common.stopping import Stop, StoppedError, stoppable
 from .distances import squared_distances
 from .exchange import exchange_lengths
 from .graph import check_graph, graph_facts, graph_line
-from .in_groups import check_groups, cluster_in_groups, groups_csv
+from .in_groups import check_groups, cluster_in_groups, groups_csv, link_facts
 from .interrupt import ended_by_interrupt
 from .launch import on_ranks
 from .model import MODEL_FILE, model_bytes
@@ -197,7 +197,7 @@ def _cluster(
             fixed=problem.fixed,
         )
     meter.begin("the first labels", problem.source.group)
-    if problem.groups is not None or options.max_out is not None:
+    if any(each is not None for each in (problem.groups, problem.links, options.max_out)):
         meter.begin("labels and centers in turn", problem.source.group)
         bounded, groups = cluster_in_groups(options, problem, centers, deadline)
         is_partial = options.max_out is not None
@@ -292,6 +292,7 @@ def _result(
     weight = int(found.counts.sum()) if weights is None else float(on_host(weights).sum())
     return result_of(found, options, weight=weight, squared=squared) | {
         "init": options.init or "start",
+        **({} if problem.links is None else link_facts(problem.links)),
         **({} if problem.graph is None else {"graph": graph_facts(problem.graph)}),
         "fixed_rows": 0 if problem.fixed is None else int((problem.fixed >= 0).sum()),
         "forbidden_pairs": 0 if problem.forbidden is None else len(problem.forbidden),

@@ -1,4 +1,4 @@
-"""``dualclust cluster``: groups in each cluster (``--groups``), rows left out (``--max-out``)."""
+"""``dualclust cluster`` with ``--groups`` in each cluster, ``--links``, or rows ``--max-out``."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from ..algos.bounds.groups import GroupBounds
 from ..algos.clustering.grouped import (
     GroupedKMeansResult,
+    LinkedKMeansResult,
     TrimmedKMeansResult,
     grouped_kmeans,
+    linked_kmeans,
     trimmed_kmeans,
 )
 from ..algos.core.checks import check_count
@@ -34,11 +36,13 @@ __all__ = [
     "check_groups",
     "cluster_in_groups",
     "groups_csv",
+    "link_facts",
     "read_groups",
 ]
 
 NOT_WITH = ("graph", "checkpoint", "resume", "report", "show", "table", "dry_run")
 NOT_WITH_OUT = ("weights", "seeds", "forbidden")
+NOT_WITH_LINKS = ("seeds", "forbidden", "max_out")
 
 DEFAULT = "0.9:1.1"
 """Shares of a group's mean unless others are asked for."""
@@ -84,14 +88,16 @@ def check_groups(options: argparse.Namespace, world_size: int) -> None:
         raise UsageError(msg)
     if options.max_out is not None:
         check_count("--max-out", options.max_out, 1)
-    if options.groups is None and options.max_out is None:
-        return
-    flag = "--groups" if options.groups is not None else "--max-out"
-    others = NOT_WITH if options.max_out is None else (*NOT_WITH, *NOT_WITH_OUT)
     if options.groups is not None:
-        others = (*others, "max_out")
+        flag, others = "--groups", ("max_out", "links", *NOT_WITH)
         options.group_bounds = options.group_bounds or DEFAULT
         _form(options.group_bounds)
+    elif options.links is not None:
+        flag, others = "--links", (*NOT_WITH, *NOT_WITH_LINKS)
+    elif options.max_out is not None:
+        flag, others = "--max-out", (*NOT_WITH, *NOT_WITH_OUT)
+    else:
+        return
     given = [name for name in others if getattr(options, name) not in (None, False)]
     if given or world_size > 1:
         what = f"--{given[0].replace('_', '-')}" if given else "several ranks"
@@ -161,10 +167,17 @@ def _values_of_file(path: Path, n: int) -> NDArray[Any]:
 
 def cluster_in_groups(
     options: argparse.Namespace, problem: Any, centers: Any, deadline: Deadline | None
-) -> tuple[GroupedKMeansResult | TrimmedKMeansResult, GroupCounts | None]:
-    """Cluster with bounds on groups, or with rows that stay out, from given centers."""
+) -> tuple[GroupedKMeansResult | LinkedKMeansResult | TrimmedKMeansResult, GroupCounts | None]:
+    """Cluster with bounds on groups, linked rows, or rows that stay out, from given centers."""
     how: dict[str, Any] = {"metric": options.metric, "max_iter": options.max_iter}
     how |= {"tol": options.tol, "time_limit": deadline}
+    if problem.links is not None:
+        must, cannot = (placed(pairs, options.device) for pairs in problem.links)
+        pairs = {"must_link": must, "cannot_link": cannot, "weights": problem.weights}
+        of_links = linked_kmeans(
+            problem.source, problem.bounds, centers, **pairs, gap=options.gap, **how
+        )
+        return of_links, None
     if problem.groups is None:
         sizes = {
             "min_count": on_host(problem.bounds.lower).tolist(),
@@ -188,6 +201,11 @@ def cluster_in_groups(
     arrays = found.assignment.group_counts, bounds.lower, bounds.upper
     prices = on_host(found.assignment.group_prices)
     return found, GroupCounts(problem.groups.names, *map(on_host, arrays), prices)
+
+
+def link_facts(links: tuple[NDArray[np.int64], NDArray[np.int64]]) -> dict[str, Any]:
+    """Return what result.json says of pairs, which the labels keep."""
+    return {"must_link_pairs": len(links[0]), "cannot_link_pairs": len(links[1])}
 
 
 def groups_csv(groups: GroupCounts) -> str:

@@ -47,7 +47,18 @@ LOWER, UPPER = 0.9, 1.1
 GRAPH_LOWER, GRAPH_UPPER = 0.3, 2.5
 """The same with --graph: data of encoders is seldom balanced."""
 
-PATHS = ("weights", "groups", "bounds", "seeds", "forbidden", "start", "checkpoint", "table", "out")
+PATHS = (
+    "weights",
+    "groups",
+    "bounds",
+    "seeds",
+    "forbidden",
+    "links",
+    "start",
+    "checkpoint",
+    "table",
+    "out",
+)
 
 
 def check_paths(options: argparse.Namespace, first: str = "X.npy") -> None:

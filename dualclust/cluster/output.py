@@ -140,7 +140,7 @@ def text(result: dict[str, Any]) -> str:
 
 
 def _more_bounds(r: dict[str, Any]) -> list[str]:
-    """Return lines about groups and rows that stay out."""
+    """Return lines about groups, links, and rows that stay out."""
     lines = []
     if "groups" in r:
         form = r["group_bounds"].replace("-", " ")
@@ -149,6 +149,9 @@ def _more_bounds(r: dict[str, Any]) -> list[str]:
             f"groups              {r['groups']} of {r['rows_in_groups']} samples, in each cluster "
             f"{form}: violation {r['group_violation']}"
         )
+    if "must_link_pairs" in r:
+        must, cannot = r["must_link_pairs"], r["cannot_link_pairs"]
+        lines.append(f"links               {must} pairs together, {cannot} pairs apart")
     if "rows_out" in r:
         lines.append(f"rows out            {r['rows_out']} of at most {r['max_out']}: label -1")
     return lines

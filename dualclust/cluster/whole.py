@@ -45,7 +45,18 @@ MEDOIDS = ("haversine", "precomputed")
 """Metrics of `--metric` whose clusters have medoids."""
 
 NOT_WITH = (
-    *("graph", "groups", "max_out", "start", "checkpoint", "resume", "report", "show", "table"),
+    *(
+        "graph",
+        "groups",
+        "links",
+        "max_out",
+        "start",
+        "checkpoint",
+        "resume",
+        "report",
+        "show",
+        "table",
+    ),
     "dry_run",
 )
 

@@ -1,4 +1,4 @@
-"""The best of several starts: with bounds on sizes, on groups as well, or with rows left out."""
+"""The best of several starts: with bounds on sizes, and groups, linked rows or rows left out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from ..algos.bounds.groups import GroupBounds
 from ..algos.bounds.sizes import SizeBounds
 from ..algos.clustering.constrained import constrained_kmeans
-from ..algos.clustering.grouped import grouped_kmeans, trimmed_kmeans
+from ..algos.clustering.grouped import grouped_kmeans, linked_kmeans, trimmed_kmeans
 from ..algos.core.checks import check_count
 from ..algos.core.errors import InvalidValueError
 from ..algos.core.reads import entries
@@ -46,17 +46,27 @@ def check_groups(estimator: Any, data: Data, groups: Any) -> None:
     """Refuse parameters of groups and of rows that stay out, and what they do not go with."""
     check_form("group_bounds", estimator.group_bounds)
     check_count("max_out", estimator.max_out, 0)
-    what = "groups" if groups is not None else f"max_out={estimator.max_out}"
-    if groups is None and not estimator.max_out:
+    out = f"max_out={estimator.max_out}"
+    given = {
+        "groups": groups is not None,
+        "must_link": data.must_link is not None,
+        "cannot_link": data.cannot_link is not None,
+        out: estimator.max_out > 0,
+        "sparse rows": isinstance(data.rows, SparseRows),
+        "fixed": data.fixed is not None,
+        "forbidden": data.forbidden is not None,
+        "sample_weight": data.weights is not None,
+    }
+    what = next((name for name in list(given)[:4] if given[name]), None)
+    if what is None:
         return
-    other = None
-    if isinstance(data.rows, SparseRows):
-        other = "sparse rows"
-    elif groups is not None and estimator.max_out:
-        other = f"max_out={estimator.max_out}"
-    elif estimator.max_out:
-        given = {"sample_weight": data.weights, "fixed": data.fixed, "forbidden": data.forbidden}
-        other = next((name for name, value in given.items() if value is not None), None)
+    goes_with = {
+        "groups": ("fixed", "forbidden", "sample_weight"),
+        "must_link": ("cannot_link", "sample_weight"),
+        "cannot_link": ("sample_weight",),
+    }
+    good = (what, *goes_with.get(what, ()))
+    other = next((name for name, there in given.items() if there and name not in good), None)
     if other is not None:
         msg = f"{what} does not go with {other}. To fix this, leave one of them out"
         raise InvalidValueError(msg)
@@ -105,7 +115,7 @@ def best_of_starts(
 
     Returns
     -------
-    ConstrainedKMeansResult, GroupedKMeansResult or TrimmedKMeansResult
+    ConstrainedKMeansResult, GroupedKMeansResult, LinkedKMeansResult or TrimmedKMeansResult
     """
     deadline = deadline_of(estimator.time_limit)  # of all starts together
     run = _run_of(estimator, data, bounds, grouping)
@@ -137,6 +147,14 @@ def _run_of(
             return grouped_kmeans(source, bounds, grouping.bounds, **rules, **options)
 
         return of_groups
+    if data.must_link is not None or data.cannot_link is not None:
+        pairs = {"must_link": data.must_link, "cannot_link": data.cannot_link}
+        pairs |= {"weights": data.weights, "gap": estimator.gap}
+
+        def of_links(source: Any, **options: Any) -> Any:
+            return linked_kmeans(source, bounds, **pairs, **options)
+
+        return of_links
     if estimator.max_out:
         sizes = {
             "min_count": entries("lower", bounds.lower),

@@ -32,6 +32,7 @@ from ._inputs import (
     has_shares,
     moved_to,
     on_threads,
+    pairs_of,
     row_source,
     stream_bounds_of,
 )
@@ -212,6 +213,8 @@ class ConstrainedKMeans(
         fixed: Any = None,
         forbidden: Any = None,
         groups: Any = None,
+        must_link: Any = None,
+        cannot_link: Any = None,
     ) -> Self:
         """Cluster the rows of `X`.
 
@@ -230,6 +233,8 @@ class ConstrainedKMeans(
         groups : (n_samples,) array-like, or GroupBounds, optional
             The group of each row, as a number, text or truth value; -1, NaN, None and "" are none.
             Every cluster keeps `group_bounds` of each. Labels are then optimal, whatever `gap`.
+        must_link, cannot_link : (m, 2) array-like of ints, optional
+            Pairs of rows that are in one cluster, and pairs that are not.
 
         Returns
         -------
@@ -243,8 +248,10 @@ class ConstrainedKMeans(
         check_enough_rows(rows, self.n_clusters)
         bounds = bounds_of(self, rows.shape[0], rows)
         grouping = grouping_of(self, groups, rows)
+        pairs = ("must_link", must_link), ("cannot_link", cannot_link)
         with on_threads(row_source(rows, self.metric), self.n_jobs) as source:
-            data = Data(rows, source, weights, fixed, forbidden)
+            links = (pairs_of(rows, *pair) for pair in pairs)
+            data = Data(rows, source, weights, fixed, forbidden, *links)
             check_groups(self, data, groups)
             best = best_of_starts(self, data, bounds, grouping)
             found = best.assignment

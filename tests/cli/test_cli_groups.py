@@ -1,4 +1,4 @@
-"""`dualclust cluster`: bounds on groups of rows, and rows that stay out."""
+"""`dualclust cluster`: bounds on groups of rows, linked rows, and rows that stay out."""
 
 from __future__ import annotations
 
@@ -102,6 +102,62 @@ def test_rows_that_stay_out(rows, tmp_path, capsys) -> None:
         assert (out / "model.npz").is_file()
 
 
+def test_linked_rows_by_number_and_by_id(rows, tmp_path, capsys) -> None:
+    x, _ = rows
+    with (tmp_path / "t.csv").open("w", newline="") as file:
+        lines = [(f"n{i}", *row) for i, row in enumerate(x.tolist())]
+        csv.writer(file).writerows([("name", "a", "b"), *lines])
+    links = [(i, i + 30, "must" if i % 2 else "cannot") for i in range(30)]
+    for path, line in (("numbers.csv", "{},{},{}"), ("names.csv", "n{},n{},{}")):
+        head = "row,other,link" if path == "numbers.csv" else "name,other,link"
+        text = "\n".join([head, *(line.format(*link) for link in links)])
+        (tmp_path / path).write_text(text + "\n")
+    how = ("--metric", "euclidean", "--id", "name")
+    for path in ("numbers.csv", "names.csv"):
+        out = ("--links", tmp_path / path, "--out", tmp_path / path[:-4])
+        assert cluster(tmp_path / "t.csv", *how, *out, k=3) == 0
+        assert "links               15 pairs together, 15 pairs apart" in capsys.readouterr().out
+    labels = np.load(tmp_path / "numbers" / "labels.npy", allow_pickle=False)
+    assert (labels[1:30:2] == labels[31:60:2]).all()
+    assert (labels[0:30:2] != labels[30:60:2]).all()
+    same = np.load(tmp_path / "names" / "labels.npy", allow_pickle=False)
+    np.testing.assert_array_equal(labels, same)
+    result = json.loads((tmp_path / "names" / "result.json").read_text())
+    assert (result["must_link_pairs"], result["cannot_link_pairs"]) == (15, 15)
+    assert result["violation"] == 0
+
+
+def test_pairs_of_a_row_that_is_dropped_say_nothing(rows, tmp_path) -> None:
+    x, _ = rows
+    x[0] = np.nan
+    np.save(tmp_path / "x.npy", x)
+    (tmp_path / "p.csv").write_text("row,other,link\n0,1,cannot\n2,3,cannot\n4,5,must\n")
+    how = ("--invalid", "drop", "--links", tmp_path / "p.csv", "--out", tmp_path / "o")
+    assert cluster(tmp_path / "x.npy", *how, k=2) == 0
+    labels = np.load(tmp_path / "o" / "labels.npy", allow_pickle=False)
+    assert labels[0] == -1
+    assert labels[2] != labels[3]
+    assert labels[4] == labels[5]
+    result = json.loads((tmp_path / "o" / "result.json").read_text())
+    assert (result["must_link_pairs"], result["cannot_link_pairs"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("row,other\n0,1\n", "has the columns 'row', 'other'"),
+        ("row,other,link\n0,1,together\n", "has the link 'together' in line 2"),
+        ("row,other,link\n0,95,must\n", "has the row '95' in line 2"),
+        ("row,other,link\n0,1,must\n0,1,cannot\n", "rows 0 and 1 must be together"),
+    ],
+)
+def test_links_that_are_wrong(rows, tmp_path, capsys, lines, words) -> None:
+    np.save(tmp_path / "x.npy", rows[0])
+    (tmp_path / "p.csv").write_text(lines)
+    how = ("-k", 3, "--links", tmp_path / "p.csv")
+    assert words in error_of(capsys, 65, "cluster", tmp_path / "x.npy", *how)
+
+
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
@@ -116,6 +172,10 @@ def test_rows_that_stay_out(rows, tmp_path, capsys) -> None:
         (("--groups", "g.npy", "--max-out", 3), 2, "--groups does not go with --max-out"),
         (("--groups", "g.npy", "--group-bounds", "at-most-one"), 65, "no labels are inside"),
         (("--max-out", 3, "--weights", "w.npy"), 2, "--max-out does not go with --weights"),
+        (("--links", "none.csv"), 66, "no file at none.csv, which --links names"),
+        (("--links", "g.npy"), 65, "is an array of NumPy"),
+        (("--links", "none.csv", "--seeds", "g.npy"), 2, "--links does not go with --seeds"),
+        (("--groups", "g.npy", "--links", "none.csv"), 2, "--groups does not go with --links"),
         (("--max-out", 0), 65, "--max-out"),
         (("--max-out", 91), 65, "max_out must be at most the 90 rows"),
         (("--groups", "g.npy", "--metric", "precomputed"), 2, "--groups does not go with --metric"),

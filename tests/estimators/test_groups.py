@@ -1,4 +1,4 @@
-"""Groups of rows in the estimator, and rows that stay out."""
+"""Groups of rows in the estimator, linked rows, and rows that stay out."""
 
 from __future__ import annotations
 
@@ -118,6 +118,23 @@ def test_rows_of_torch_have_groups_as_well() -> None:
     np.testing.assert_array_equal(model.labels_.numpy(), plain.labels_)
 
 
+def test_linked_rows_are_together_and_apart() -> None:
+    rows, _ = rows_of()
+    order = np.random.default_rng(4).permutation(len(rows))[:80].reshape(-1, 2)
+    must, cannot = order[:20], order[20:]
+    model = ConstrainedKMeans(4, lower=0.9, upper=1.1, n_init=2, random_state=0)
+    model.fit(rows, must_link=must.tolist(), cannot_link=cannot)
+    labels = model.labels_
+    assert (labels[must[:, 0]] == labels[must[:, 1]]).all()
+    assert (labels[cannot[:, 0]] != labels[cannot[:, 1]]).all()
+    assert 27 <= model.counts_.min() <= model.counts_.max() <= 33
+    assert model.gap_ <= 0.02
+    free = ConstrainedKMeans(4, lower=0.9, upper=1.1, n_init=2, random_state=0).fit(rows)
+    assert (free.labels_[must[:, 0]] != free.labels_[must[:, 1]]).any()
+    plain = ConstrainedKMeans(4, lower=0.9, upper=1.1, random_state=0).fit(rows, must_link=[])
+    assert plain.counts_.sum() == len(rows)
+
+
 ROWS, GROUPS = rows_of(24)
 
 
@@ -139,6 +156,15 @@ ROWS, GROUPS = rows_of(24)
         ({"max_out": 2}, {"groups": GROUPS}, InvalidValueError, "groups does not go with max_out"),
         ({"max_out": 2}, {"sample_weight": np.ones(24)}, InvalidValueError, "sample_weight"),
         ({"max_out": 2}, {"forbidden": [[0, 1]]}, InvalidValueError, "forbidden"),
+        ({}, {"groups": GROUPS, "must_link": [[0, 1]]}, InvalidValueError, "go with must_link"),
+        ({}, {"cannot_link": [[0, 1]], "fixed": [-1] * 24}, InvalidValueError, "with fixed"),
+        ({}, {"must_link": [[0.5, 1]]}, InvalidTypeError, "must_link must have an integer"),
+        (
+            {},
+            {"must_link": [[0, 1]], "cannot_link": [[1, 0]]},
+            InfeasibleBoundsError,
+            "rows 1 and 0 must be together",
+        ),
         ({"max_out": 25}, {}, InvalidValueError, "max_out must be at most the 24 rows"),
         ({"max_out": -1}, {}, InvalidValueError, "max_out"),
     ],

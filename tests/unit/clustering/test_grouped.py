@@ -4,7 +4,7 @@ import numpy as np
 
 import dualclust as dc
 from dualclust.algos.bounds import GroupBounds
-from dualclust.algos.clustering import grouped_kmeans, trimmed_kmeans
+from dualclust.algos.clustering import grouped_kmeans, linked_kmeans, trimmed_kmeans
 from tests.compare import to_numpy
 from tests.libraries import LIBRARIES
 
@@ -112,3 +112,33 @@ def test_no_update_begins_once_time_is_up():
     ):
         assert (found.n_iter, found.converged) == (0, False)
         assert found.assignment.status == "optimal"
+
+
+def test_linked_rows_keep_their_pairs_and_the_objective_never_falls(xp):
+    rng = np.random.default_rng(9)
+    rows = rng.normal(size=(150, 2))
+    order = rng.permutation(150)[:60].reshape(-1, 2)
+    must, cannot = order[:15], order[15:]
+    bounds = dc.SizeBounds.from_ratios(
+        4, n_samples=150, lower=0.9, upper=1.1, xp=xp.namespace, device=xp.device
+    )
+    values = []
+    for max_iter in (0, 1, 2, 30):
+        found = linked_kmeans(
+            xp.asarray(rows),
+            bounds,
+            xp.asarray(rows[:4]),
+            must_link=xp.asarray(must),
+            cannot_link=xp.asarray(cannot),
+            metric="euclidean",
+            max_iter=max_iter,
+            tol=0.0,
+        )
+        labels = to_numpy(found.assignment.labels)
+        assert (labels[must[:, 0]] == labels[must[:, 1]]).all()
+        assert (labels[cannot[:, 0]] != labels[cannot[:, 1]]).all()
+        assert found.assignment.gap <= 0.01
+        values.append(found.assignment.objective)
+    assert (np.diff(values) >= -1e-9).all()
+    assert values[-1] > values[0]
+    assert found.converged
