@@ -40,6 +40,7 @@ QUICK = {
     "dualclust/torch": "tests/own_loop/test_routing.py",
     "proofs": "tests/proofs/test_registry.py",
     "proofs/coke": "tests/proofs/test_coke.py",
+    "proofs/constraints": "tests/proofs/test_constraints.py",
     "proofs/gatcluster": "tests/proofs/test_gatcluster.py",
     "proofs/mi_margin": "tests/proofs/test_mi_margin.py",
     "proofs/planted": "tests/proofs/test_planted_runs.py",

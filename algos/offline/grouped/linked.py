@@ -139,6 +139,7 @@ def assign_linked(
     prices after a repair; further rounds, those of `assign_grouped`, only beyond `tol`.
     Source: the pairs are those of Wagstaff et al. (ICML 2001), whose rule neither looks for other
     labels where it is stuck nor says what it has lost. The method is ours.
+    Claims: docs/claims.md#L2, #L3.
 
     Examples
     --------
