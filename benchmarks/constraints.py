@@ -1,4 +1,4 @@
-"""Time bounds on groups, and rows that stay out, beside the plain optimum of the same scores.
+"""Time bounds on groups, linked rows, and rows left out, beside the plain optimum of the scores.
 
 Four groups, of which two fifths of the rows prefer some clusters; each group keeps 0.8 to 1.25 of
 its mean in each cluster, beside the sizes of the family (`families.py`). CPU seconds, least of the
@@ -6,6 +6,9 @@ rounds, which take turns. The peer is the whole program by HiGHS, where n k is s
 
     python benchmarks/constraints.py --n 100000 --k 100
     python benchmarks/constraints.py --n 500 --k 10 --peer
+    python benchmarks/constraints.py --links
+
+Links are n / 100 pairs: of any two rows, or of two that have one label in the plain optimum.
 """
 
 from __future__ import annotations
@@ -20,7 +23,12 @@ from numpy.typing import NDArray
 
 import dualclust as dc
 from dualclust.algos.bounds import GroupBounds
-from dualclust.algos.offline.grouped import assign_grouped, assign_partial
+from dualclust.algos.offline.grouped import (
+    LinkedAssignment,
+    assign_grouped,
+    assign_linked,
+    assign_partial,
+)
 
 PANEL = "normal", "mixture 0.7", "crowded", "heavy 1.1", "forbidden"
 
@@ -61,6 +69,38 @@ def whole_program(made: Instance, groups: GroupBounds) -> Callable[[], object]:
     )
 
 
+def links(options: argparse.Namespace) -> None:
+    """Print the table of pairs of rows as Markdown."""
+    print("| family | plain, s | pairs | s | x plain | proven gap | rows repaired |")
+    print("|---|---|---|---|---|---|---|")
+    n, rng = options.n, np.random.default_rng(options.seed)
+    for family in PANEL:
+        made = FAMILIES[family](n, options.k, options.seed)
+        calls = [lambda made=made: dc.assign_exact(made.scores, made.bounds)] * options.rounds  # type: ignore[misc]
+        plain = min(map(seconds, calls))
+        order = np.argsort(calls[0]().labels, kind="stable")
+        alike = rng.permutation(order[: n // 2 * 2].reshape(-1, 2))[: n // 100]
+        any_two = rng.permutation(n)[: n // 100 * 2].reshape(-1, 2)
+        for name, pairs in (
+            ("any two together", {"must_link": any_two}),
+            ("alike together", {"must_link": alike}),
+            ("any two apart", {"cannot_link": any_two}),
+            ("alike apart", {"cannot_link": alike}),
+        ):
+            found: list[LinkedAssignment] = []
+
+            def call(made: Instance = made, pairs: dict[str, NDArray[np.int64]] = pairs) -> None:
+                found.append(assign_linked(made.scores, made.bounds, **pairs))  # noqa: B023
+
+            took = min(seconds(call) for _ in range(options.rounds))
+            last = found[-1]
+            print(
+                f"| {family} | {plain:.3f} | {name} | {took:.2f} | {took / plain:.1f} "
+                f"| {last.gap:.1e} | {last.n_repaired} |",
+                flush=True,
+            )
+
+
 def main() -> None:
     """Print the table as Markdown."""
     parser = argparse.ArgumentParser(
@@ -71,7 +111,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--peer", action="store_true", help="HiGHS on all pairs as well")
+    parser.add_argument("--links", action="store_true", help="pairs of rows in place of groups")
     options = parser.parse_args()
+    if options.links:
+        links(options)
+        return
     n, k = options.n, options.k
     print("| family | plain, s | groups, s | x plain | 1 % out, s | x plain | HiGHS, s | status |")
     print("|---|---|---|---|---|---|---|---|")

@@ -4,9 +4,12 @@
     Counts are those of the labels, inside all bounds. With prices ``p_k`` of clusters and ``q_gk``
     of groups in them, ``D = O + lost`` bounds what any labels inside are worth, where ``lost`` is
     ``sum_i max_k (s_ik + p_k + q_gk) - (s_iy + p_y + q_gy)`` and what each price pays for a bound
-    that is not met. Objective, bound and gap are those of O and D, to rounding.
+    that is not met. Objective, bound and gap are those of O and D, to rounding, which is what two
+    sums of the absolute scores of the labels can be off by.
 `judge_no_counts`
     A linear program on the counts of groups in clusters has no solution.
+`judge_linked`
+    Sizes are inside, pairs are kept, and of a few rows no labels that do both exceed the bound.
 `judge_partial`
     One cluster more, of the scores of rows that stay out: then `judge_assignment`.
 """
@@ -14,6 +17,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -52,12 +56,55 @@ def judge_grouped(scores: Any, bounds: Any, groups: Any, found: Any, *, doubt: f
     size = float(abs(scores[np.arange(n), y]).astype(np.longdouble).sum())
     rounding = 130 * float(EPS) * (size + abs(found.upper_bound)) + 2 * doubt + 1e-300
     require(abs(found.objective - value) <= rounding, "objective", found.objective, value)
+    of_two_sums = 128 * float(EPS) * size
+    off = 1e-9 * of_two_sums + 128 * float(EPS) * doubt + 1e-300
+    require(abs(found.rounding - of_two_sums) <= off, "rounding", found.rounding, of_two_sums)
     require(found.upper_bound >= found.objective, "bound", found.upper_bound, found.objective)
     require(value + lost <= found.upper_bound + rounding, "D", value + lost, found.upper_bound)
     stated = Fraction(found.gap) * Fraction(max(size, abs(found.upper_bound)))
     gap = float(stated) - (found.upper_bound - found.objective)
     require(found.gap >= 0 and abs(gap) <= rounding, "gap", found.gap, gap)
     require((found.status == "optimal") == (found.gap == 0), "status", found.status)
+
+
+MOST_LABELS = 2**13
+"""Ways to label all rows up to which each is tried."""
+
+
+def judge_linked(
+    scores: Any, bounds: Any, must: Any, cannot: Any, found: Any, *, doubt: float = 0.0
+) -> None:
+    """Judge the labels and figures of `assign_linked`."""
+    scores, y = np.asarray(scores, np.float64), np.asarray(found.labels)
+    n, k = scores.shape
+    must, cannot = (
+        np.zeros((0, 2), int) if pairs is None else np.asarray(pairs) for pairs in (must, cannot)
+    )
+
+    def value(labels: Any) -> float:
+        counts = np.bincount(labels, minlength=k)
+        is_inside = ((bounds.lower <= counts) & (counts <= bounds.upper)).all()
+        is_kept = (labels[must[:, 0]] == labels[must[:, 1]]).all()
+        is_kept &= (labels[cannot[:, 0]] != labels[cannot[:, 1]]).all()
+        return float(scores[np.arange(n), labels].sum()) if is_inside and is_kept else -np.inf
+
+    own, size = value(y), float(abs(scores[np.arange(n), y]).sum())
+    rounding = 130 * float(EPS) * (size + abs(found.upper_bound)) + 2 * doubt + 1e-300
+    require(np.isfinite(own), "sizes and pairs are kept, and no pair is forbidden", own)
+    require(np.array_equal(found.counts, np.bincount(y, minlength=k)), "counts", found.counts)
+    require(abs(found.objective - own) <= rounding, "objective", found.objective, own)
+    of_two_sums = 128 * float(EPS) * size
+    off = 1e-9 * of_two_sums + 128 * float(EPS) * doubt + 1e-300
+    require(abs(found.rounding - of_two_sums) <= off, "rounding", found.rounding, of_two_sums)
+    require(found.upper_bound >= found.objective, "bound", found.upper_bound, found.objective)
+    stated = found.gap * max(size, abs(found.upper_bound))
+    gap = stated - (found.upper_bound - found.objective)
+    require(found.gap >= 0 and abs(gap) <= rounding, "gap", found.gap, gap)
+    require((found.status == "optimal") == (found.gap == 0), "status", found.status)
+    if k**n <= MOST_LABELS:
+        best = max(value(np.asarray(labels)) for labels in product(range(k), repeat=n))
+        slack = rounding + 1e-9 * size * (found.status == "optimal")  # of HiGHS
+        require(best <= found.upper_bound + slack, "no labels exceed", best, found.upper_bound)
 
 
 def judge_no_counts(bounds: Any, groups: Any) -> None:

@@ -105,7 +105,6 @@ NOT_IMMUTABLE = {
             "tests/unit/core/test_projections.py",
             "tests/unit/core/test_directions",
             "tests/unit/core/test_random.py",
-            "tests/unit/groups/test_partial.py",
             "tests/unit/losses/",
             "tests/unit/offline/",
             "tests/unit/online/test_certificates",

@@ -34,8 +34,10 @@ from .dissimilarities import (
 )
 from .grouped import (
     GroupedKMeansResult,
+    LinkedKMeansResult,
     TrimmedKMeansResult,
     grouped_kmeans,
+    linked_kmeans,
     trimmed_kmeans,
 )
 from .hardness_weighted import (
@@ -108,6 +110,7 @@ __all__ = [
     "HardnessCenters",
     "KMeansResult",
     "KMeansState",
+    "LinkedKMeansResult",
     "MedoidsResult",
     "MiniBatchState",
     "MiniBatchStep",
@@ -134,6 +137,7 @@ __all__ = [
     "init_sums",
     "kmeans",
     "kmeans_plus_plus",
+    "linked_kmeans",
     "matrix_dissimilarities",
     "mean_centers",
     "merge_sums",

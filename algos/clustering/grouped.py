@@ -1,11 +1,16 @@
-r"""k-means with bounds on groups in clusters, or with rows that stay out.
+r"""k-means with bounds on groups in clusters, with rows that stay out, or with linked rows.
 
 Problem: find labels and centers that maximize ``sum_i s_{i, y_i}`` with the scores of `constrained`
 inside the bounds of `offline.grouped`:
 
 * `grouped_kmeans`: groups of rows in each cluster are bounded beside the sizes of clusters;
 * `trimmed_kmeans`: at most r rows stay out, with the label -1 and without a center. A row out
-  counts as if it stood at its center, or at a given distance from it.
+  counts as if it stood at its center, or at a given distance from it;
+* `linked_kmeans`: pairs of rows are together, or apart. Labels are not always the best there are,
+  and a step that would lower the objective ends the search.
+
+Rows may have weights, known clusters (`fixed`) and `forbidden` ones beside groups, as in
+`constrained`.
 
 Method: exact labels for fixed centers, at the prices of the iteration before (`offline.grouped`),
 then centers that are directions or means of their rows (CoKe Eq. 12). Neither step lowers the
@@ -35,12 +40,22 @@ from ..core.errors import InvalidValueError
 from ..core.types import Array
 from ..offline.grouped.assignment import GroupedAssignment, assign_grouped
 from ..offline.grouped.left_out import PartialAssignment, assign_partial
+from ..offline.grouped.linked import LinkedAssignment, assign_linked
+from ..scores.deadline import Deadline, deadline_of
 from ..scores.sources import FeatureSource, ScoreSource
 from ._cluster_sums import best_centers, gathered_sums
 from ._frame import Frame, frame_of, map_rows, scores_of
+from ._restrictions import restrictions_of
 from .lloyd import check_arguments, share_changed
 
-__all__ = ["GroupedKMeansResult", "TrimmedKMeansResult", "grouped_kmeans", "trimmed_kmeans"]
+__all__ = [
+    "GroupedKMeansResult",
+    "LinkedKMeansResult",
+    "TrimmedKMeansResult",
+    "grouped_kmeans",
+    "linked_kmeans",
+    "trimmed_kmeans",
+]
 
 
 class GroupedKMeansResult(NamedTuple):
@@ -72,9 +87,22 @@ class TrimmedKMeansResult(NamedTuple):
     converged: bool
 
 
+class LinkedKMeansResult(NamedTuple):
+    """Result of `linked_kmeans`; fields as in `GroupedKMeansResult`."""
+
+    centers: Array
+    assignment: LinkedAssignment
+    n_iter: int
+    converged: bool
+
+
 class _Labels(Protocol):
     @property
     def labels(self) -> Array: ...
+    @property
+    def objective(self) -> float: ...
+    @property
+    def gap(self) -> float: ...
 
 
 Found = TypeVar("Found", bound=_Labels)
@@ -87,8 +115,12 @@ def grouped_kmeans(
     centers: Array,
     *,
     metric: str = "cosine",
+    weights: Array | None = None,
+    fixed: Array | None = None,
+    forbidden: Array | None = None,
     max_iter: int = 100,
     tol: float = 1e-3,
+    time_limit: float | Deadline | None = None,
 ) -> GroupedKMeansResult:
     """Cluster features so that clusters, and groups in them, keep their bounds: fair clusters.
 
@@ -102,10 +134,18 @@ def grouped_kmeans(
     centers : (k, d) real array
         Rows to start from, such as those of `start_centers` or of `constrained_kmeans`.
     metric : {"cosine", "euclidean"}
+    weights : (n,) real array, optional
+        At least 0, of the objective and the means; sizes count rows.
+    fixed : (n,) int64 array, optional
+    forbidden : (m, 2) int64 array, optional
+        The cluster of each row that is known, else -1, and pairs of a row and a cluster that it
+        must not join.
     max_iter : int >= 0
         Most updates of the centers.
     tol : float in [0, 1]
         Stop once an update changed at most this share of the labels.
+    time_limit : float or Deadline, optional
+        Seconds after which no further update begins.
 
     Returns
     -------
@@ -134,13 +174,17 @@ def grouped_kmeans(
     (array([0, 0, 0, 1, 1, 1]), [[2, 1], [1, 2]])
     """
     check_bounds(bounds)
+    deadline, restrictions = deadline_of(time_limit), None
+    if fixed is not None or forbidden is not None:
+        restrictions = restrictions_of(fixed, forbidden, bounds)
 
     def labels(source: ScoreSource, before: GroupedAssignment | None) -> GroupedAssignment:
+        source = source if restrictions is None else restrictions.of_scores(source)
         prices = None if before is None else (before.prices, before.group_prices)
         return assign_grouped(source, bounds, groups, prices=prices)
 
-    frame, centers = _checked(features, centers, metric, max_iter, tol, bounds)
-    centers, found, n_iter, converged = _alternated(frame, centers, labels, max_iter, tol)
+    frame, centers = _checked(features, centers, metric, max_iter, tol, bounds, weights)
+    centers, found, n_iter, converged = _alternated(frame, centers, labels, max_iter, tol, deadline)
     found = found._replace(**_in_unit(found, ("prices", "group_prices"), frame))
     return GroupedKMeansResult(centers, found, n_iter, converged)
 
@@ -156,12 +200,13 @@ def trimmed_kmeans(
     metric: str = "cosine",
     max_iter: int = 100,
     tol: float = 1e-3,
+    time_limit: float | Deadline | None = None,
 ) -> TrimmedKMeansResult:
     """Cluster features of which at most some stay out: outliers move no center.
 
     Parameters
     ----------
-    features, centers, metric, max_iter, tol
+    features, centers, metric, max_iter, tol, time_limit
         As in `grouped_kmeans`.
     max_out : int in [0, n]
         Most rows that stay out.
@@ -194,6 +239,7 @@ def trimmed_kmeans(
     (array([ 0,  0,  1,  1, -1]), array([0.5, 9.5]))
     """
     check_interval("distance", distance, 0.0, math.inf)
+    deadline = deadline_of(time_limit)
     frame, centers = _checked(features, centers, metric, max_iter, tol, None)
     outside = _outside(frame, distance)
 
@@ -208,9 +254,76 @@ def trimmed_kmeans(
             prices=prices,
         )
 
-    centers, found, n_iter, converged = _alternated(frame, centers, labels, max_iter, tol)
+    centers, found, n_iter, converged = _alternated(frame, centers, labels, max_iter, tol, deadline)
     found = found._replace(**_in_unit(found, ("prices", "out_price"), frame))
     return TrimmedKMeansResult(centers, found, n_iter, converged)
+
+
+def linked_kmeans(
+    features: Array | FeatureSource,
+    bounds: SizeBounds,
+    centers: Array,
+    *,
+    must_link: Array | None = None,
+    cannot_link: Array | None = None,
+    metric: str = "cosine",
+    weights: Array | None = None,
+    max_iter: int = 100,
+    tol: float = 1e-3,
+    gap: float = 1e-4,
+    time_limit: float | Deadline | None = None,
+) -> LinkedKMeansResult:
+    """Cluster features so that pairs of rows are together, or apart, and sizes in their bounds.
+
+    Parameters
+    ----------
+    features, bounds, centers, metric, weights, max_iter, tol, time_limit
+        As in `grouped_kmeans`.
+    must_link, cannot_link : (a, 2) and (b, 2) integer arrays, optional
+        Pairs of rows, as in `assign_linked`.
+    gap : float in [0, 1]
+        Relative gap that ends the search for the labels of an iteration.
+
+    Returns
+    -------
+    LinkedKMeansResult
+
+    Raises
+    ------
+    InfeasibleBoundsError, InvalidValueError, InvalidTypeError, DeviceMismatchError
+        As `assign_linked` and `constrained_kmeans`.
+
+    Notes
+    -----
+    Guarantee: links and sizes hold, the labels have a proven gap for their centers, and the
+    objective never falls. Cost: that of `assign_linked` an iteration.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.asarray([[0.0], [1.0], [2.0], [9.0], [10.0], [11.0]])
+    >>> sizes = SizeBounds.from_counts([2, 2], n_samples=6)
+    >>> pairs = {"must_link": np.asarray([[0, 1]]), "cannot_link": np.asarray([[4, 5], [1, 2]])}
+    >>> linked_kmeans(x, sizes, x[1::3], **pairs, metric="euclidean").assignment.labels
+    array([0, 0, 1, 1, 0, 1])
+    """
+    check_bounds(bounds)
+    deadline = deadline_of(time_limit)
+
+    def labels(source: ScoreSource, before: LinkedAssignment | None) -> LinkedAssignment:
+        return assign_linked(
+            source,
+            bounds,
+            must_link=must_link,
+            cannot_link=cannot_link,
+            prices=None if before is None else before.prices,
+            tol=gap,
+        )
+
+    frame, centers = _checked(features, centers, metric, max_iter, tol, bounds, weights)
+    centers, found, n_iter, converged = _alternated(frame, centers, labels, max_iter, tol, deadline)
+    found = found._replace(**_in_unit(found, ("prices",), frame))
+    return LinkedKMeansResult(centers, found, n_iter, converged)
 
 
 def _checked(
@@ -220,12 +333,13 @@ def _checked(
     max_iter: int,
     tol: float,
     bounds: SizeBounds | None,
+    weights: Array | None = None,
 ) -> tuple[Frame, Array]:
     like = check_arguments(features, centers, metric, max_iter, tol, "keep", bounds)
     if isinstance(features, FeatureSource) and not features.group.is_alone:
         msg = "features must be of one rank, got those of several. To fix this, gather them first"
         raise InvalidValueError(msg)
-    frame = frame_of(features, metric, None)
+    frame = frame_of(features, metric, weights)
     return frame, compat.array_namespace(like).astype(centers, like.dtype)
 
 
@@ -253,17 +367,21 @@ def _alternated(
     labels_of: Callable[[ScoreSource, Found | None], Found],
     max_iter: int,
     tol: float,
+    deadline: Deadline | None,
 ) -> tuple[Array, Found, int, bool]:
-    """Labels for the centers, and centers for the labels, until the labels stay."""
+    """Labels for the centers, and centers for the labels, until the labels stay or time is up."""
     xp, k = compat.array_namespace(centers), centers.shape[0]
     found = labels_of(scores_of(frame, frame.inside(centers)), None)
     n_iter, converged = 0, False
-    while n_iter < max_iter and not converged:
+    while n_iter < max_iter and not converged and not (deadline and deadline.is_late()):
         # Rows that stay out are added up as well, as one cluster more.
         labels = xp.where(found.labels < 0, xp.full_like(found.labels, k), found.labels)
         sums = gathered_sums(frame, labels, k + 1)
-        centers = best_centers(frame, sums, xp.concat([centers, centers[:1, :]]))[:k, :]
-        after = labels_of(scores_of(frame, frame.inside(centers)), found)
+        moved = best_centers(frame, sums, xp.concat([centers, centers[:1, :]]))[:k, :]
+        after = labels_of(scores_of(frame, frame.inside(moved)), found)
+        if after.gap > 0.0 and after.objective < found.objective:
+            return centers, found, n_iter, True  # no better labels were found
+        centers = moved
         changed = share_changed(frame.source.group, after.labels, found.labels)
         found, n_iter, converged = after, n_iter + 1, changed <= tol
     return centers, found, n_iter, converged

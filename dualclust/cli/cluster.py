@@ -10,6 +10,7 @@ from typing import Any
 from ..algos.bounds.sizes import ROUNDING
 from ..algos.clustering.start import METRICS
 from ..algos.core.errors import UsageError
+from .group_options import add_group_options
 
 __all__ = [
     "EXAMPLES",
@@ -52,6 +53,12 @@ examples:
       depots at 20 of the places, at most 90 places each, by the sum of the ways in km
   dualclust cluster D.npy -k 20 --metric precomputed
       n x n distances of any kind, in the place of rows
+  dualclust cluster pupils.csv -k 4 --metric euclidean --groups family --group-bounds at-most-one
+      brothers in different classes; with --group-bounds 0.8:1.2 fair shares of each group
+  dualclust cluster X.npy -k 100 --links pairs.csv
+      pairs of rows together or apart: pairs.csv has the columns row, other, link (must, cannot)
+  dualclust cluster X.npy -k 100 --max-out 50
+      the 50 rows that cost most stay out, with the label -1
   dualclust cluster X.parquet -k 100 --columns embedding --id url --table labels.parquet
       a table in, and a table with the same ids out
   dualclust cluster X.parquet -k 100 --columns embedding --report --show caption
@@ -83,6 +90,7 @@ of it or, after an error, nothing:
   labels.npy    (n,) int64      centers.npy  (k, d): unit rows, or means
   medoids.npy   (k,) int64, instead of centers and model: --metric haversine, precomputed
   sizes.csv     cluster, size, min_count, max_count, price; --bounds reads it
+  groups.csv    the same of each group in each cluster, instead of a model: --groups
   model.npz     centers, prices, sizes, metric: what 'dualclust assign' and --start read
   result.json   sizes, violation, objective, its bound, the gap
   rows.csv      with --report: exemplars, the most doubtful rows, rows that the bounds moved
@@ -113,6 +121,7 @@ def register(commands: Any) -> None:
         help="compare several numbers of clusters instead: 5:50:5 (first, last, step), 5,10,20",
     )
     add_bound_options(parser, "default 0.9", "inf for none; default 1.1")
+    add_group_options(parser)
     _add_choice(parser)
     _add_clustering(parser)
     _add_start(parser)
@@ -131,6 +140,9 @@ def run_cluster(options: argparse.Namespace) -> int:
         with from_standard_input(options, ending):
             return run_cluster(options)
     one = "--graph" if options.graph is not None else None
+    one = "--groups" if options.groups is not None else one
+    one = "--links" if options.links is not None else one
+    one = "--max-out" if options.max_out is not None else one
     one = f"--metric {options.metric}" if options.metric in OWN_METRICS else one
     if options.k_range is not None and one is not None:
         msg = (

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algos.clustering.choices import restricted_scores
-from ..algos.clustering.constrained import ConstrainedKMeansResult, KMeansState, constrained_kmeans
+from ..algos.clustering.constrained import KMeansState, constrained_kmeans
 from ..algos.core.errors import OutputError
 from ..algos.scores.deadline import Deadline
 from ..algos.scores.sources import ScoreSource
@@ -29,6 +29,7 @@ from ..common.stopping import Stop, StoppedError, stoppable
 from .distances import squared_distances
 from .exchange import exchange_lengths
 from .graph import check_graph, graph_facts, graph_line
+from .in_groups import check_groups, cluster_in_groups, groups_csv, link_facts
 from .interrupt import ended_by_interrupt
 from .launch import on_ranks
 from .model import MODEL_FILE, model_bytes
@@ -79,6 +80,7 @@ def _run(
     check_paths(options)
     if options.graph is not None:
         check_graph(options, ranks.world_size)
+    check_groups(options, ranks.world_size)
     check_options(options)
     deadline = Deadline(options.time)
     out = options.out or default_folder(options.input)
@@ -105,13 +107,13 @@ def _run(
     with _only_run(options, ranks), ending as asked:
         if options.checkpoint is not None and ranks.first:
             remove_leftovers_of(options.checkpoint)
-        result = _cluster(options, problem, ranks, meter, stop, deadline)
-        is_done = result.converged and result.gap <= options.gap
+        found = _cluster(options, problem, ranks, meter, stop, deadline)
+        is_done = found.converged and found.gap <= options.gap
         is_early = not is_done and asked is not None and _on_any_rank(ranks, asked)
-        early = [f"Ctrl-C has ended it after {result.n_iter} updates"] if is_early else []
-        _write_all(options, problem, ranks, meter, result, early)
+        early = [f"Ctrl-C has ended it after {found.n_iter} updates"] if is_early else []
+        _write_all(options, problem, ranks, meter, found, early)
     if is_early:
-        where = f"the best labels so far, with a proven gap of {result.gap:.1e}, are in {out}/"
+        where = f"the best labels so far, with a proven gap of {found.gap:.1e}, are in {out}/"
         more = f". To go on from there, give --start {out} and another --out"
         msg = f"{early[0]}: {where}{more if options.graph is None else ''}"
         raise StoppedError(msg)
@@ -131,17 +133,17 @@ def _write_all(
     problem: Problem,
     ranks: Ranks,
     meter: Meter,
-    result: ConstrainedKMeansResult,
+    found: Clusters,
     early: list[str],
 ) -> None:
     """Measure and write, with what has ended the run early among the notes."""
-    found = _collect(result, problem)
     meter.begin("measuring", problem.source.group)
     squared = notable = None
     if options.metric == "euclidean":
-        squared = squared_distances(
-            problem.source, result.assignment.labels, result.centers, problem.weights
-        )
+        group = problem.source.group
+        own = found.labels[group.first_row : group.first_row + group.n_local]
+        arrays = placed(own, options.device), placed(found.centers, options.device)
+        squared = squared_distances(problem.source, *arrays, problem.weights)
     if options.table is not None or options.report:
         notable = _notable(options, problem, found)
     report = _result(options, problem, found, squared, early)
@@ -160,7 +162,7 @@ def _cluster(
     meter: Meter,
     stop: Stop | None,
     deadline: Deadline,
-) -> ConstrainedKMeansResult:
+) -> Clusters:
     source, group = problem.source, problem.source.group
 
     def progress(state: KMeansState, changed: float) -> None:
@@ -195,7 +197,12 @@ def _cluster(
             fixed=problem.fixed,
         )
     meter.begin("the first labels", problem.source.group)
-    return constrained_kmeans(
+    if any(each is not None for each in (problem.groups, problem.links, options.max_out)):
+        meter.begin("labels and centers in turn", problem.source.group)
+        bounded, groups = cluster_in_groups(options, problem, centers, deadline)
+        is_partial = options.max_out is not None
+        return _collect(bounded, problem)._replace(groups=groups, is_partial=is_partial)
+    result = constrained_kmeans(
         source,
         problem.bounds,
         centers,
@@ -212,6 +219,7 @@ def _cluster(
         empty=options.empty,
         time_limit=deadline,
     )
+    return _collect(result, problem)
 
 
 def _check_stop(options: argparse.Namespace, ranks: Ranks, state: KMeansState, stop: Stop) -> None:
@@ -227,7 +235,8 @@ def _on_any_rank(ranks: Ranks, asked: Stop) -> bool:
     return own if ranks.world_size == 1 else any(exchange_lengths(ranks, 0, int(own)))
 
 
-def _collect(result: ConstrainedKMeansResult, problem: Problem) -> Clusters:
+def _collect(result: Any, problem: Problem) -> Clusters:
+    """Return a result of k-means of any kind, with the labels of all ranks."""
     found = result.assignment
     return Clusters(
         labels=on_host(problem.source.group.gather(found.labels)),
@@ -280,9 +289,10 @@ def _result(
 ) -> dict[str, Any]:
     """Return the contents of result.json, but for the names of the files."""
     weights = problem.weights
-    weight = len(found.labels) if weights is None else float(on_host(weights).sum())
+    weight = int(found.counts.sum()) if weights is None else float(on_host(weights).sum())
     return result_of(found, options, weight=weight, squared=squared) | {
         "init": options.init or "start",
+        **({} if problem.links is None else link_facts(problem.links)),
         **({} if problem.graph is None else {"graph": graph_facts(problem.graph)}),
         "fixed_rows": 0 if problem.fixed is None else int((problem.fixed >= 0).sum()),
         "forbidden_pairs": 0 if problem.forbidden is None else len(problem.forbidden),
@@ -344,7 +354,9 @@ def _write(
     else:
         files["medoids.npy"] = npy(found.medoids)
     files["sizes.csv"] = sizes_csv(found).encode()
-    if found.medoids is None:
+    if found.groups is not None:
+        files["groups.csv"] = groups_csv(found.groups).encode()
+    elif found.medoids is None:
         files[MODEL_FILE] = model_bytes(found, options.metric, problem.graph)
     files |= page
     result = result | {"files": [*files, "result.json"]}

@@ -138,6 +138,7 @@ def squared_distances(
     ----------
     source : FeatureSource
     labels : (n_local,) int64 array
+        A row of the label -1 counts nothing.
     centers : (k, d) array
     weights : (n,) float64 array, optional
         Of all rows of all ranks.
@@ -156,8 +157,10 @@ def squared_distances(
     xp, group = compat.array_namespace(centers), source.group
 
     def added(start: int, stop: int) -> Array:
-        apart = source.rows(start, stop) - xp.take(centers, labels[start:stop], axis=0)
+        own = labels[start:stop]
+        apart = source.rows(start, stop) - xp.take(centers, xp.clip(own, min=0), axis=0)
         squared = xp.sum(xp.astype(apart, xp.float64) ** 2, axis=1)
+        squared = xp.where(own < 0, xp.zeros_like(squared), squared)
         if weights is not None:
             squared = squared * weights[group.first_row + start : group.first_row + stop]
         return xp.sum(squared)

@@ -38,7 +38,7 @@ __all__ = [
     "selection_of",
 ]
 
-BESIDES = ("show", "weights", "seeds")
+BESIDES = ("show", "weights", "seeds", "groups")
 """Options that may name a column of the input, which is then not clustered."""
 
 LOWER, UPPER = 0.9, 1.1
@@ -47,7 +47,18 @@ LOWER, UPPER = 0.9, 1.1
 GRAPH_LOWER, GRAPH_UPPER = 0.3, 2.5
 """The same with --graph: data of encoders is seldom balanced."""
 
-PATHS = ("weights", "bounds", "seeds", "forbidden", "start", "checkpoint", "table", "out")
+PATHS = (
+    "weights",
+    "groups",
+    "bounds",
+    "seeds",
+    "forbidden",
+    "links",
+    "start",
+    "checkpoint",
+    "table",
+    "out",
+)
 
 
 def check_paths(options: argparse.Namespace, first: str = "X.npy") -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .in_groups import GroupCounts
 from .sizes import COLUMNS
 
 __all__ = ["Clusters", "json_text", "npy", "result_of", "sizes_csv", "text"]
@@ -34,6 +35,9 @@ class Clusters(NamedTuple):
     converged : bool
     medoids : (k,) int64 array, or None
         Numbers of the rows that stand for the clusters, where these have no means.
+    groups : GroupCounts or None
+    is_partial : bool
+        Whether rows may stay out: they have the label -1.
     """
 
     labels: NDArray[np.int64]
@@ -48,6 +52,8 @@ class Clusters(NamedTuple):
     n_iter: int
     converged: bool
     medoids: NDArray[np.int64] | None = None
+    groups: GroupCounts | None = None
+    is_partial: bool = False
 
 
 def result_of(
@@ -61,7 +67,7 @@ def result_of(
     options : argparse.Namespace
         Of the command: `lower` and `upper` are shares, or None for bounds in rows.
     weight : float
-        Sum of the weights; n without weights.
+        Sum of the weights of rows that are in; their number without weights.
     squared : float or None
         `squared_distances` for "euclidean".
     """
@@ -73,9 +79,10 @@ def result_of(
             "mean_distance_bound": max(0.0, -found.upper_bound) / weight,
         }
     elif squared is None:
+        out = n - counts.sum() if found.is_partial else 0  # each counts as if at its center
         value = {
-            "mean_similarity": found.objective / weight,
-            "mean_similarity_bound": found.upper_bound / weight,
+            "mean_similarity": (found.objective - out) / weight,
+            "mean_similarity_bound": (found.upper_bound - out) / weight,
         }
     else:
         lost = 2.0 * max(0.0, found.upper_bound - found.objective)
@@ -94,6 +101,12 @@ def result_of(
         "smallest_cluster": int(counts.min()),
         "largest_cluster": int(counts.max()),
         "violation": max(0, int(outside.max())),
+        **({} if found.groups is None else found.groups.facts(options.group_bounds)),
+        **(
+            {"max_out": options.max_out, "rows_out": n - int(counts.sum())}
+            if found.is_partial
+            else {}
+        ),
         **value,
         "relative_gap": found.gap,
         "passes": found.n_iter,
@@ -117,12 +130,31 @@ def text(result: dict[str, Any]) -> str:
             f"{r['passes']} passes, {converged}",
             f"sizes               {r['smallest_cluster']} to {r['largest_cluster']}, "
             f"bounds {r['min_count']} to {r['max_count']}",
+            *_more_bounds(r),
             f"violation           {r['violation']}",
             f"{title:<20}{r[name]:.6f}{unit}",
             f"certificate         no labels inside the bounds {beyond} "
             f"{r[name + '_bound']:.6f}{unit} for these {what} (gap {r['relative_gap']:.1e})",
         ]
     )
+
+
+def _more_bounds(r: dict[str, Any]) -> list[str]:
+    """Return lines about groups, links, and rows that stay out."""
+    lines = []
+    if "groups" in r:
+        form = r["group_bounds"].replace("-", " ")
+        form = f"{form.replace(':', ' to ')} of their mean" if ":" in form else form
+        lines.append(
+            f"groups              {r['groups']} of {r['rows_in_groups']} samples, in each cluster "
+            f"{form}: violation {r['group_violation']}"
+        )
+    if "must_link_pairs" in r:
+        must, cannot = r["must_link_pairs"], r["cannot_link_pairs"]
+        lines.append(f"links               {must} pairs together, {cannot} pairs apart")
+    if "rows_out" in r:
+        lines.append(f"rows out            {r['rows_out']} of at most {r['max_out']}: label -1")
+    return lines
 
 
 def sizes_csv(found: Clusters) -> str:

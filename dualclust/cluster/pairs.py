@@ -20,7 +20,7 @@ from ..common.formats import Rows
 from ..common.formats.checks import listed, load_extra, refuse
 from ..common.formats.kinds import Kind, kind_of
 
-__all__ = ["read_forbidden", "read_seeds", "seeds_of_column"]
+__all__ = ["read_forbidden", "read_links", "read_seeds", "seeds_of_column"]
 
 Integers = NDArray[np.int64]
 
@@ -136,6 +136,48 @@ def read_forbidden(path: Path, rows: Rows, k: int, key: str | None) -> Integers:
     _check_range(path, "a row", pairs[:, 0], 0, rows.n_samples, rule)
     _check_range(path, "a cluster", pairs[:, 1], 0, k, rule)
     return pairs
+
+
+def read_links(path: Path, rows: Rows, key: str | None) -> tuple[Integers, Integers]:
+    """Read pairs of rows that must be together, and of rows that must not.
+
+    Parameters
+    ----------
+    path : Path
+        A table with the columns link, of "must" or "cannot", other, and row or that of the ids.
+    rows, key
+        As of `read_seeds`.
+
+    Returns
+    -------
+    (a, 2) and (b, 2) int64 arrays of two rows each
+
+    Raises
+    ------
+    MissingFileError, InvalidValueError, MissingExtraError
+    """
+    rule = "--links is a table with the columns row, other and link, which is must or cannot"
+    kind = _kind(path, "--links", rule)
+    if kind.key == "npy":
+        refuse(path, "is an array of NumPy", rule, "write it as .csv or .parquet")
+    columns = _text_columns(path) if kind.key == "text" else _arrow_columns(path, kind)
+    by_id = key is not None and key in columns
+    name = key if by_id and key is not None else "row"
+    if not {name, "other", "link"} <= columns.keys():
+        fix = "name the columns so" + ("" if key else ", or name the column of ids with --id")
+        refuse(path, f"has the columns {listed(columns)}", rule, fix)
+    first, links = 2 if kind.key == "text" else 0, [word.strip() for word in columns["link"]]
+    wrong = next((i for i, word in enumerate(links) if word not in ("must", "cannot")), None)
+    if wrong is not None:
+        found = f"has the link {links[wrong]!r} in line {wrong + first}"
+        refuse(path, found, rule, "write must or cannot")
+    zeros = ["0"] * len(links)  # no clusters here
+    ends = [
+        _resolved(path, Pairs(by_id, columns[end], zeros, first), rows, 1, rule)[:, 0]
+        for end in (name, "other")
+    ]
+    pairs, is_must = np.stack(ends, axis=1), np.asarray(links, dtype=np.str_) == "must"
+    return pairs[is_must], pairs[~is_must]
 
 
 def _kind(path: Path, option: str, rule: str) -> Kind:

@@ -23,8 +23,10 @@ from ..common.ranks import Ranks
 from .embeddings import check_embeddings, embedding_source, invalid_rows, open_embeddings
 from .exchange import exchange_bytes, row_group
 from .graph import in_graph
+from .groups import Groups
+from .in_groups import read_groups
 from .options import selection_of
-from .pairs import read_forbidden, read_seeds, seeds_of_column
+from .pairs import read_forbidden, read_links, read_seeds, seeds_of_column
 from .places import device_place, on_host, placed
 from .progress import Meter
 from .shown import ShownColumn, open_shown
@@ -63,6 +65,10 @@ class Inputs(NamedTuple):
         None where centers are drawn.
     shown : ShownColumn or None
         What the report shows of rows.
+    groups : Groups or None
+        On the host.
+    links : pair of (a, 2) and (b, 2) int64 arrays, or None
+        Rows that must be together, and rows that must not.
     """
 
     rows: Rows
@@ -72,6 +78,8 @@ class Inputs(NamedTuple):
     forbidden: Any
     start: Given | None
     shown: ShownColumn | None
+    groups: Groups | None
+    links: tuple[Any, Any] | None
 
 
 class Problem(NamedTuple):
@@ -79,7 +87,7 @@ class Problem(NamedTuple):
 
     Attributes
     ----------
-    rows, bounds, weights, fixed, forbidden, start, shown
+    rows, bounds, weights, fixed, forbidden, start, shown, groups, links
         As in `Inputs`.
     source : FeatureSource
         The rows as they are compared.
@@ -96,6 +104,8 @@ class Problem(NamedTuple):
     forbidden: Any
     start: Given | None
     shown: ShownColumn | None
+    groups: Groups | None
+    links: tuple[Any, Any] | None
     source: FeatureSource
     digest: str
     graph: NeighborGraph | None = None
@@ -138,17 +148,27 @@ def read_inputs(options: argparse.Namespace, rows: Rows) -> Inputs:
     whole = rows if kept is None else kept.inside
     weights = _weights(options, whole.n_samples)
     fixed, forbidden = _pairs(options, whole)
+    groups = read_groups(options, selection_of(options), whole.n_samples)
+    links = None
+    if options.links is not None:
+        key = options.id or (WORD if whole.ids is not None else None)
+        links = read_links(options.links, whole, key)
     if kept is not None:
         weights = None if weights is None else checked_weights("--weights", kept.without(weights))
         fixed = None if fixed is None else kept.without(fixed)
         if forbidden is not None:
             forbidden[:, 0] = kept.places(forbidden[:, 0])
             forbidden = forbidden[forbidden[:, 0] >= 0]
+        if groups is not None:
+            groups = groups._replace(numbers=kept.without(groups.numbers))
+        if links is not None:
+            moved = [kept.places(pairs.reshape(-1)).reshape(-1, 2) for pairs in links]
+            links = moved[0][(moved[0] >= 0).all(axis=1)], moved[1][(moved[1] >= 0).all(axis=1)]
     shown = None
     if options.show is not None:
         shown = open_shown(options.show, options.input, selection_of(options), whole.n_samples)
     weights, fixed, forbidden = (placed(a, device) for a in (weights, fixed, forbidden))
-    return Inputs(rows, bounds, weights, fixed, forbidden, start, shown)
+    return Inputs(rows, bounds, weights, fixed, forbidden, start, shown, groups, links)
 
 
 def _weights(options: argparse.Namespace, n: int) -> Any:

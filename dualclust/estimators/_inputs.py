@@ -46,6 +46,7 @@ __all__ = [
     "has_shares",
     "moved_to",
     "on_threads",
+    "pairs_of",
     "row_source",
     "stream_bounds_of",
     "threads_of",
@@ -212,6 +213,12 @@ def check_stream_sizes(estimator: Any) -> None:
                 f"of samples. To fix this, give {share} in units of the mean size"
             )
             raise InvalidTypeError(msg)
+    if estimator.max_out:
+        msg = (
+            f"max_out must be 0 for partial_fit, got {estimator.max_out!r}: it counts rows of all "
+            f"batches. To fix this, use fit, or leave out the rows of each batch yourself"
+        )
+        raise InvalidTypeError(msg)
 
 
 def has_shares(estimator: Any) -> bool:
@@ -234,17 +241,22 @@ def stream_bounds_of(estimator: Any, like: Array) -> SizeBounds:
 
 def check_rules(rows: Array, fixed: Any, forbidden: Any) -> tuple[Array | None, Array | None]:
     """Return fixed rows and forbidden pairs as int64 on the device of the rows."""
-    if forbidden is not None and not compat.is_array_api_obj(forbidden):
-        forbidden = np.asarray(forbidden)
-        forbidden = np.zeros((0, 2), np.int64) if forbidden.size == 0 else forbidden
-    if fixed is not None and not compat.is_array_api_obj(fixed):
-        fixed = np.asarray(fixed)
-    found = []
-    for name, rule in (("fixed", fixed), ("forbidden", forbidden)):
-        if rule is not None:
-            check_integral(name, rule)
-        found.append(None if rule is None else moved_to(rows, rule, "int64"))
-    return found[0], found[1]
+    if fixed is not None:
+        fixed = fixed if compat.is_array_api_obj(fixed) else np.asarray(fixed)
+        check_integral("fixed", fixed)
+        fixed = moved_to(rows, fixed, "int64")
+    return fixed, pairs_of(rows, "forbidden", forbidden)
+
+
+def pairs_of(rows: Array, name: str, pairs: Any) -> Array | None:
+    """Return pairs as int64 on the device of the rows."""
+    if pairs is None:
+        return None
+    if not compat.is_array_api_obj(pairs):
+        pairs = np.asarray(pairs)
+        pairs = np.zeros((0, 2), np.int64) if pairs.size == 0 else pairs
+    check_integral(name, pairs)
+    return moved_to(rows, pairs, "int64")
 
 
 def threads_of(n_jobs: int | None) -> int:

@@ -36,7 +36,7 @@ class Data(NamedTuple):
         The same rows; of unit length for "cosine".
     weights : (n,) float64 array or None
     fixed : (n,) int64 array or None
-    forbidden : (m, 2) int64 array or None
+    forbidden, must_link, cannot_link : (m, 2) int64 arrays or None
     """
 
     rows: Array
@@ -44,6 +44,8 @@ class Data(NamedTuple):
     weights: Array | None
     fixed: Array | None = None
     forbidden: Array | None = None
+    must_link: Array | None = None
+    cannot_link: Array | None = None
 
 
 def check_init(init: Any) -> None:

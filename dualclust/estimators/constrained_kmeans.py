@@ -15,14 +15,11 @@ from sklearn.base import (
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..algos.bounds.sizes import SizeBounds
-from ..algos.clustering.constrained import ConstrainedKMeansResult, constrained_kmeans
 from ..algos.clustering.minibatch import minibatch_step
 from ..algos.offline.assignment import assign_source
 from ..algos.online.duals import Duals
-from ..algos.scores.deadline import Deadline, deadline_of
+from ..algos.scores.deadline import Deadline
 from ..cluster.distances import nearest_centers
-from ..cluster.sparse_rows import SparseRows, sparse_kmeans
 from ._degenerate import warn_of_equal_centers
 from ._inputs import (
     bounds_for_rows,
@@ -35,12 +32,14 @@ from ._inputs import (
     has_shares,
     moved_to,
     on_threads,
+    pairs_of,
     row_source,
     stream_bounds_of,
 )
 from ._other_names import with_names_of_others
+from ._runs import best_of_starts, check_groups, grouped_labels, grouping_of, labels_or_out
 from ._scores import center_distances, center_scores, inertia_of
-from ._starts import Data, check_init, starting_centers, stream_state
+from ._starts import Data, check_init, stream_state
 
 __all__ = ["ConstrainedKMeans"]
 
@@ -70,6 +69,11 @@ class ConstrainedKMeans(
         The same in whole samples; a side has one of the two.
     rounding : {"outward", "inward", "nearest"}
         How a share becomes whole samples. "outward" is feasible whenever the shares are.
+    group_bounds : pair of floats, "at-most-one" or "at-least-one"
+        What `groups` of `fit` keep in each cluster: between two shares of their mean n_g / k, or so
+        many rows of each.
+    max_out : int
+        Most rows that stay out of all clusters: those that cost most get the label -1.
     metric : {"euclidean", "cosine"}
         "cosine" compares directions; a zero row has none and is equally far from all centers.
     init : {"k-means++", "random"}, (k, d) array-like, or function
@@ -109,6 +113,14 @@ class ConstrainedKMeans(
     prices_ : (n_clusters,) float64 array
         Dual prices, in units of half a squared distance: positive where the lower bound binds,
         negative where the upper one does.
+    groups_ : (n_groups,) array
+        With groups: their values in ascending order.
+    group_counts_, group_prices_ : (n_groups, n_clusters) arrays
+        With groups: how many rows of each are in each cluster, int64, and what rows of the group
+        add to `prices_`, float64.
+    out_price_ : float
+        With `max_out`: a row is out where half its squared distance minus the price of its cluster
+        exceeds minus this.
     duals_ : Duals
         The same prices split into those of the lower and of the upper bounds, both at least 0.
     gap_ : float
@@ -155,6 +167,8 @@ class ConstrainedKMeans(
         min_count: Any = None,
         max_count: Any = None,
         rounding: str = "outward",
+        group_bounds: Any = (0.9, 1.1),
+        max_out: int = 0,
         metric: str = "euclidean",
         init: Any = "k-means++",
         n_init: int | str = 1,
@@ -175,6 +189,8 @@ class ConstrainedKMeans(
         self.min_count = min_count
         self.max_count = max_count
         self.rounding = rounding
+        self.group_bounds = group_bounds
+        self.max_out = max_out
         self.metric = metric
         self.init = init
         self.n_init = n_init
@@ -196,6 +212,9 @@ class ConstrainedKMeans(
         sample_weight: Any = None,
         fixed: Any = None,
         forbidden: Any = None,
+        groups: Any = None,
+        must_link: Any = None,
+        cannot_link: Any = None,
     ) -> Self:
         """Cluster the rows of `X`.
 
@@ -211,6 +230,11 @@ class ConstrainedKMeans(
             start at their means.
         forbidden : (m, 2) array-like of ints, optional
             Pairs of a row and a cluster that it must not join.
+        groups : (n_samples,) array-like, or GroupBounds, optional
+            The group of each row, as a number, text or truth value; -1, NaN, None and "" are none.
+            Every cluster keeps `group_bounds` of each. Labels are then optimal, whatever `gap`.
+        must_link, cannot_link : (m, 2) array-like of ints, optional
+            Pairs of rows that are in one cluster, and pairs that are not.
 
         Returns
         -------
@@ -223,48 +247,32 @@ class ConstrainedKMeans(
         fixed, forbidden = check_rules(rows, fixed, forbidden)
         check_enough_rows(rows, self.n_clusters)
         bounds = bounds_of(self, rows.shape[0], rows)
+        grouping = grouping_of(self, groups, rows)
+        pairs = ("must_link", must_link), ("cannot_link", cannot_link)
         with on_threads(row_source(rows, self.metric), self.n_jobs) as source:
-            best = self._best(Data(rows, source, weights, fixed, forbidden), bounds)
-            inertia = inertia_of(rows, source, best.labels, best.centers, weights)
-        warn_of_equal_centers(best.centers, best.counts)
+            links = (pairs_of(rows, *pair) for pair in pairs)
+            data = Data(rows, source, weights, fixed, forbidden, *links)
+            check_groups(self, data, groups)
+            best = best_of_starts(self, data, bounds, grouping)
+            found = best.assignment
+            inertia = inertia_of(rows, source, found.labels, best.centers, weights)
+        warn_of_equal_centers(best.centers, found.counts)
         self.cluster_centers_ = best.centers
-        self.labels_ = best.labels
-        self.counts_ = best.counts
-        self._set_prices(best.assignment.prices)
-        self.gap_ = best.gap
+        self.labels_ = found.labels
+        self.counts_ = found.counts
+        self._set_prices(found.prices)
+        for name in ("groups_", "group_counts_", "group_prices_", "out_price_"):
+            self.__dict__.pop(name, None)
+        if grouping is not None:
+            self.groups_ = grouping.names
+            self.group_counts_, self.group_prices_ = found.group_counts, found.group_prices
+        if self.max_out:
+            self.out_price_ = found.out_price
+        self.gap_ = found.gap
         self.inertia_ = inertia
         self.n_iter_ = best.n_iter
         self.__dict__.pop("_stream", None)
         return self
-
-    def _best(self, data: Data, bounds: SizeBounds) -> ConstrainedKMeansResult:
-        """Return the result of the best start."""
-        prices, deadline = None, deadline_of(self.time_limit)  # of all starts together
-        results: list[ConstrainedKMeansResult] = []
-        run = sparse_kmeans if isinstance(data.rows, SparseRows) else constrained_kmeans
-        if self.warm_start and hasattr(self, "prices_"):
-            prices = moved_to(data.rows, self.prices_, "float64")
-        for centers in starting_centers(self, data):
-            if results and deadline is not None and deadline.is_late():
-                break
-            found = run(
-                data.source,
-                bounds,
-                centers,
-                metric=self.metric,
-                weights=data.weights,
-                fixed=data.fixed,
-                forbidden=data.forbidden,
-                prices=prices,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                gap=self.gap,
-                time_limit=deadline,
-            )
-            if self.verbose:
-                print(f"start {len(results) + 1}: {found.n_iter} updates, gap {found.gap:.1e}")
-            results.append(found)
-        return max(results, key=lambda found: found.objective)  # the first of equal ones
 
     @available_if(has_shares)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
@@ -302,7 +310,9 @@ class ConstrainedKMeans(
         self.n_iter_ = getattr(self, "n_iter_", 0) + 1
         return self
 
-    def predict(self, X: Any, *, bounded: bool = False, sample_weight: Any = None) -> Array:
+    def predict(
+        self, X: Any, *, bounded: bool = False, sample_weight: Any = None, groups: Any = None
+    ) -> Array:
         """Return the cluster of each row of `X`, at the prices of the fit.
 
         The rows of `fit` get `labels_` back, up to rows for which two clusters are equally good at
@@ -318,18 +328,26 @@ class ConstrainedKMeans(
             rows inside the estimator's bounds.
         sample_weight : (n_samples,) array-like, optional
             Those of `fit`, if it had any: a heavier row minds its distance more than the price.
+        groups : (n_samples,) array-like, or GroupBounds, optional
+            Values as those of `fit`; a row of another group, or of none, has only `prices_`.
 
         Returns
         -------
         (n_samples,) int64 array or tensor
+            -1 for rows that stay out, with `max_out`.
         """
         rows = self._checked(X)
+        if self.max_out:
+            return labels_or_out(self, self.transform(X), bounded=bounded)
         weights = check_sample_weight(sample_weight, rows)
         prices = moved_to(rows, self.prices_, "float64")
         centers = moved_to(rows, self.cluster_centers_)
         with on_threads(row_source(rows, self.metric), self.n_jobs) as source:
             own = weights if bounded else None
             scores = center_scores(rows, source, centers, self.metric, own)
+            if groups is not None:
+                sizes = bounds_for_rows(self, rows) if bounded else None
+                return grouped_labels(self, groups, rows, scores, sizes, weights)
             if not bounded:
                 return nearest_centers(scores, prices, weights)
             bounds = bounds_for_rows(self, rows)

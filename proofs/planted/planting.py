@@ -23,6 +23,7 @@ TABLES = (
     "secu",
     "coke",
     "theorem",
+    "constraints",
     "propos",
     "propos_densities",
     "gatcluster",

@@ -43,6 +43,7 @@ MODULES = (
     "coke",
     "gatcluster",
     "theorem_r",
+    "constraints",
 )
 """Modules of `proofs` that state claims, in the order of the papers."""
 PAPERS = (
@@ -53,7 +54,7 @@ PAPERS = (
     "GATCluster",
     "dualclust",
 )
-"""What a claim can be of; "dualclust" is Theorem R, which is ours."""
+"""What a claim can be of; "dualclust" is what we state: Theorem R, and of groups and pairs."""
 
 ABOUT = {
     "library": "the check calls the library's functions",

@@ -235,8 +235,7 @@ def check_experts(runs: Any) -> None:
 
 
 def check_folder(found: Any) -> None:
-    low, high = found.allowed
-    assert all(low <= size <= high for size in found.sizes)
+    assert all(found.allowed[0] <= size <= found.allowed[1] for size in found.sizes)
     assert sum(found.sizes) == 200
     assert found.left_out == ["desk/cut-short.png"]
     assert found.accuracy > 0.3  # after one epoch
@@ -244,6 +243,7 @@ def check_folder(found: Any) -> None:
 
 CHECKS: dict[str, Any] = {
     "balanced_experts": check_experts,
+    "constraints_picture": lambda panels: np.testing.assert_equal(panels[3].n_out, 6),
     "fair_partition": check_partition,
     "faiss_index": check_engine,
     "gap_picture": lambda gap: np.testing.assert_allclose(gap, 0.0, atol=0.01),

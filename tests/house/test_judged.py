@@ -16,7 +16,7 @@ from dualclust import algos
 from dualclust.algos import baselines, batches, bounds, clustering, online, pseudo_labels, selection
 from dualclust.algos.clustering import row_choices
 from dualclust.algos.core.errors import InfeasibleBoundsError
-from dualclust.algos.offline.grouped import assign_grouped, assign_partial
+from dualclust.algos.offline.grouped import assign_grouped, assign_linked, assign_partial
 from dualclust.algos.scores.sources import Group, score_source
 from dualclust.algos.selection.survey import Candidate
 from tests import judged
@@ -105,6 +105,7 @@ def small_calls():
     vector = bounds.feasibility(allowed, [2, 0, 0], [3, 3, 3]).vector
     two = tuple(Candidate(unit[:k]) for k in (2, 3))
     weights = {"fairness_weight": 1.0}
+    pairs = {"must_link": np.asarray([[0, 1]]), "cannot_link": np.asarray([[1, 2], [3, 4]])}
     teams = bounds.GroupBounds.from_shares(np.arange(30) % 2, 3)
     return {
         "adjusted_rand_index": lambda: selection.adjusted_rand_index(labels, found.labels, 3),
@@ -112,6 +113,7 @@ def small_calls():
         "assign_entropy": lambda: baselines.assign_entropy(scores, rule),
         "assign_exact": lambda: dc.assign_exact(scores, sizes),
         "assign_grouped": lambda: assign_grouped(scores, sizes, teams),
+        "assign_linked": lambda: assign_linked(scores, sizes, **pairs),
         "assign_offline": lambda: dc.assign_offline(scores, sizes),
         "assign_partial": lambda: assign_partial(scores, max_out=4, out_score=1.0, min_count=5),
         "assign_source": lambda: dc.assign_source(score_source(scores), sizes),
@@ -144,6 +146,7 @@ def small_calls():
         "imbalance_ratio": lambda: clustering.imbalance_ratio(found.counts),
         "kmeans": lambda: dc.kmeans(unit, unit[:3]),
         "label_gap": lambda: pseudo_labels.label_gap(sigma, sigma, **weights),
+        "linked_kmeans": lambda: clustering.linked_kmeans(unit, sizes, unit[:3], **pairs),
         "margins": lambda: online.margins(scores, found.prices),
         "objective": lambda: online.objective(scores, labels),
         "price_of_bounds": lambda: bounds.price_of_bounds(found.prices, sizes),

@@ -84,7 +84,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("registry",),
         ("references", "planted"),
         ("theorem_r",),
-        ("coke", "gatcluster", "mi_margin", "propos", "secu"),
+        ("coke", "constraints", "gatcluster", "mi_margin", "propos", "secu"),
     ),
     "dualclust": (("common",), ("cluster", "torch"), ("estimators",), ("cli",)),
 }

@@ -135,7 +135,7 @@ def assign_grouped(
     G k + k + 1 nodes. Memory: candidates of the rows near a border, at worst all n k.
     Source: the flow of fair assignment (Ahmadian, Epasto, Kumar and Mahdian, KDD 2019, relax it);
     laminar families keep it integral (Edmonds 1970). The method is ours
-    (docs/decisions/0081-groups.md).
+    (docs/decisions/0081-groups.md). Claims: docs/claims.md#L1.
 
     Examples
     --------

@@ -5,7 +5,6 @@ import pytest
 
 from dualclust.algos.bounds import GroupBounds, SizeBounds, check_counts_exist
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
-from dualclust.algos.offline.grouped import assign_grouped
 from tests.compare import assert_equal
 
 GROUPS = np.asarray([0, 1, 1, -1, 1])
@@ -81,29 +80,3 @@ def test_what_contradicts_what(xp, groups, lower, upper, sizes, words, excess):
     with pytest.raises(InfeasibleBoundsError, match=words) as caught:
         check_counts_exist(clusters, bounds)
     assert caught.value.excess == excess
-
-
-def test_arguments_that_do_not_fit():
-    bounds = GroupBounds.from_counts(GROUPS, 2)
-    scores = np.zeros((5, 2))
-    sizes = SizeBounds.from_ratios(2, n_samples=5, lower=0.0)
-    with pytest.raises(InvalidTypeError, match="GroupBounds"):
-        assign_grouped(scores, sizes, GROUPS)
-    with pytest.raises(InvalidValueError, match="of the 5 samples"):
-        assign_grouped(scores, SizeBounds.from_ratios(2, n_samples=6, lower=0.0), bounds)
-    with pytest.raises(InvalidValueError, match="groups"):
-        assign_grouped(scores, sizes, GroupBounds.from_counts(GROUPS[:4], 2))
-    prices = np.asarray([np.nan, 0.0]), np.zeros((2, 2))
-    with pytest.raises(InvalidValueError, match="must be finite"):
-        assign_grouped(scores, sizes, bounds, prices=prices)
-    scores[3, 1] = np.nan
-    with pytest.raises(InvalidValueError, match="row 3"):
-        assign_grouped(scores, sizes, bounds)
-
-
-def test_forbidden_pairs_that_leave_no_labels():
-    scores = np.asarray([[0.0, -np.inf], [0.0, -np.inf]])
-    sizes = SizeBounds.from_ratios(2, n_samples=2, lower=0.0)
-    apart = GroupBounds.at_most_one(np.asarray([0, 0]), 2)
-    with pytest.raises(InfeasibleBoundsError, match="forbidden pairs"):
-        assign_grouped(scores, sizes, apart)

@@ -1,18 +1,13 @@
-"""Rows that may stay out: against all choices, at prices of staying out, and in k-means."""
+"""Rows that may stay out: against all choices, and at prices of staying out."""
 
 from itertools import combinations
 
 import numpy as np
 import pytest
 
-import dualclust as dc
-from dualclust.algos.bounds import GroupBounds
-from dualclust.algos.clustering import grouped_kmeans, trimmed_kmeans
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
 from dualclust.algos.offline.grouped import assign_partial
 from dualclust.algos.scores.sources import score_source
-from tests.compare import to_numpy
-from tests.libraries import LIBRARIES
 from tests.problems import best_value
 
 
@@ -87,70 +82,3 @@ def test_what_is_refused():
         assign_partial(scores, max_out=1, max_count=1)
     with pytest.raises(InvalidValueError, match="unit"):
         assign_partial(score_source(scores, np.full(4, 3.0)), max_out=1)
-
-
-def test_outliers_move_no_center_on_the_sphere():
-    assert_outliers_move_none(LIBRARIES[0], "cosine")
-
-
-def test_outliers_move_no_center(xp):
-    assert_outliers_move_none(xp, "euclidean")
-
-
-def assert_outliers_move_none(xp, metric):
-    rng = np.random.default_rng(4)
-    middle = np.asarray([[9.0, 0.0, 1.0], [0.0, 9.0, 1.0], [1.0, 0.0, 9.0]])
-    rows = np.repeat(middle, 40, axis=0) + 0.1 * rng.normal(size=(120, 3))
-    rows[::40] = -50.0 - np.arange(3)[:, None]
-    if metric == "cosine":
-        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    found = trimmed_kmeans(
-        xp.asarray(rows), xp.asarray(rows[5::40]), max_out=3, min_count=39, metric=metric
-    )
-    labels = to_numpy(found.assignment.labels)
-    assert np.flatnonzero(labels < 0).tolist() == [0, 40, 80]
-    expected = np.stack([rows[labels == j].mean(axis=0) for j in range(3)])
-    if metric == "cosine":
-        expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    np.testing.assert_allclose(to_numpy(found.centers), expected, rtol=1e-7)
-    assert found.converged
-
-
-def test_only_rows_beyond_the_distance_stay_out():
-    x = np.asarray([[0.0], [1.0], [2.0], [10.0], [30.0]])
-    found = trimmed_kmeans(x, x[1:2], max_out=5, distance=5.0, metric="euclidean")
-    assert found.assignment.labels.tolist() == [0, 0, 0, -1, -1]
-
-
-def test_fair_clusters_in_every_library(xp):
-    rng = np.random.default_rng(5)
-    rows = rng.normal(size=(90, 3))
-    groups = (rows[:, 0] > 0).astype(np.int64)  # without bounds, clusters are of one group
-    bounds = dc.SizeBounds.from_ratios(
-        3, n_samples=90, lower=0.8, upper=1.2, xp=xp.namespace, device=xp.device
-    )
-    fair = GroupBounds.from_shares(xp.asarray(groups), 3, lower=0.7, upper=1.3)
-    found = grouped_kmeans(
-        xp.asarray(rows), bounds, fair, xp.asarray(rows[:3]), metric="euclidean", max_iter=1
-    )
-    labels = to_numpy(found.assignment.labels)
-    for g in range(2):
-        counts = np.bincount(labels[groups == g], minlength=3)
-        mean = (groups == g).sum() / 3
-        assert (counts >= np.floor(0.7 * mean)).all()
-        assert (counts <= np.ceil(1.3 * mean)).all()
-
-
-def test_the_objective_of_fair_clusters_never_falls():
-    rng = np.random.default_rng(6)
-    rows, groups = rng.normal(size=(200, 2)), np.arange(200) % 2
-    bounds = dc.SizeBounds.from_ratios(4, n_samples=200, lower=0.9, upper=1.1)
-    fair = GroupBounds.from_shares(groups, 4, lower=0.9, upper=1.1)
-    values = [
-        grouped_kmeans(
-            rows, bounds, fair, rows[:4], metric="euclidean", max_iter=m, tol=0.0
-        ).assignment.objective
-        for m in range(8)
-    ]
-    assert (np.diff(values) >= -1e-9).all()
-    assert values[-1] > values[0]

@@ -1,0 +1,33 @@
+"""Errors planted in the library for the claims about groups and pairs of rows."""
+
+from __future__ import annotations
+
+from ..planting import PlantedError
+from . import errors_in
+
+PLANTED: tuple[PlantedError, ...] = (
+    *errors_in(
+        "algos.offline.grouped.assignment._result",
+        ("dropped", "group_prices=cells - prices", "group_prices=cells"),
+        ("sign", "proof.objective + proof.lost,\n", "proof.objective - 1.0,\n"),
+        claims=("L1",),
+    ),
+    *errors_in(
+        "algos.offline.grouped._search.problem_of",
+        ("dropped", "(groups.lower > 0) | ", ""),
+        ("swapped bounds", "lower=nodes(groups.lower, ", "lower=nodes(groups.upper, "),
+        claims=("L1",),
+    ),
+    *errors_in(
+        "algos.offline.grouped._relaxation.merged",
+        ("dropped", "sums / xp.reshape(lengths, (-1, 1))", "sums"),
+        ("wrong constant", "[[len(rows)] for rows", "[[2.0] for rows"),
+        claims=("L2",),
+    ),
+    *errors_in(
+        "algos.offline.grouped._relaxation.repaired",
+        ("dropped", "if j not in taken and ", "if "),
+        ("sign", "label < 0 or any", "label < 0 and any"),
+        claims=("L3",),
+    ),
+)
