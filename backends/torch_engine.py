@@ -21,8 +21,8 @@ __all__ = [
 
 INSIDE = 1.0 + 2.0**-14  # as in `dualclust.algos.offline._smoothed_dual`
 
-BLOCK_ENTRIES = 2**24
-"""Entries converted to float64 at a time: 128 MiB."""
+BLOCK_ENTRIES = 2**25
+"""Entries converted to float64 at a time: 256 MiB, a block of scores (`algos.scores.blocks`)."""
 
 
 class _Caps:
@@ -253,21 +253,23 @@ def select_candidates(
     Needs about five arrays of the shape of `scores`, so callers hand it a block of rows at a time.
     """
     n, k = scores.shape
-    largest = torch.maximum(low.abs(), high.abs()).max().to(scores.dtype)
-    best = (scores + low.to(scores.dtype)).amax(dim=1)
-    usable = torch.isfinite(best)  # NaN and infinity are the largest entries of their rows
-    threshold = best - (8.0 * torch.finfo(scores.dtype).eps) * (best.abs() + largest)
+    largest = torch.maximum(low.abs(), high.abs()).amax().to(scores.dtype)
+    best = (scores + low.to(scores.dtype)).amax(dim=1, keepdim=True)
+    size = best.abs()
+    threshold = best - (8.0 * torch.finfo(scores.dtype).eps) * (size + largest)
     key = scores + high.to(scores.dtype)
-    selected = (key >= threshold[:, None]) & usable[:, None]
-    key = torch.where(selected, key, -math.inf)
+    # NaN and infinity are the largest entries of their rows, which then cannot be used.
+    selected = (key >= threshold) & (size < math.inf)
+    key = key.masked_fill_(~selected, -math.inf)
     order = _falling(key, min(width + 1, k))
     kept = order[:, :width]
-    is_candidate = selected.gather(1, kept)
-    clusters = torch.where(is_candidate, kept, -1).to(torch.int32)
-    values = torch.where(is_candidate, scores.gather(1, kept), -math.inf)
-    truncation = torch.full((n,), -math.inf, dtype=torch.float64, device=scores.device)
+    is_none = ~selected.gather(1, kept)
+    clusters = kept.to(torch.int32).masked_fill_(is_none, -1)
+    values = scores.gather(1, kept).masked_fill_(is_none, -math.inf)
     if width < k:
         truncation = key.gather(1, order[:, width:]).squeeze(1).to(torch.float64)
+    else:
+        truncation = torch.full((n,), -math.inf, dtype=torch.float64, device=scores.device)
     return clusters, values, selected.sum(dim=1), truncation
 
 
@@ -280,10 +282,7 @@ def _falling(key: Tensor, m: int) -> Tensor:
         # Whole numbers in the order of the keys, and below them the order of the ties.
         bits = (key + 0.0).view(torch.int32).to(torch.int64)
         bits = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
-        place = (cluster - row) % k
-        packed = (bits << 32) | (k - 1 - place)
-        found = packed.topk(m, dim=1).values
-        return (k - 1 - (found & 0xFFFFFFFF) + row) % k
+        return (bits * 2**32 - (cluster - row) % k).topk(m, dim=1).indices
     rotated = (row + cluster) % k
     order = key.gather(1, rotated).sort(dim=1, descending=True, stable=True).indices
     return rotated.gather(1, order[:, :m])
@@ -298,26 +297,30 @@ def soft_counts(
     for scores, places in _in_blocks(values, clusters):
         away = scores.to(torch.float64)
         priced = (away - away[:, :1] + prices[places]) / temperature
-        value = value + temperature * torch.logsumexp(priced, dim=1).sum()
         p, flat = torch.softmax(priced, dim=1), places.reshape(-1)
+        most = p.amax(dim=1, keepdim=True)
+        value = value + temperature * (priced.amax(dim=1, keepdim=True) - most.log()).sum()
         counts.index_add_(dim=0, index=flat, source=p.reshape(-1))
         spread.index_add_(dim=0, index=flat, source=(p * (1 - p)).reshape(-1))
-        p = p * (p.amax(dim=1, keepdim=True) * INSIDE < 1.0)
+        p = p * (most * INSIDE < 1.0)
         kept.append(p.to(values.dtype))
     return value, counts, spread, _joined(kept), clusters
 
 
 def curvature(probabilities: Tensor, clusters: Tensor, *, n_clusters: int) -> Tensor:
-    """See `dualclust.algos.offline._smoothed_dual.curvature`. Reads nothing."""
-    matrix = torch.zeros((n_clusters, n_clusters), dtype=torch.float64, device=probabilities.device)
-    diagonal = matrix.new_zeros((n_clusters,))
+    """See `dualclust.algos.offline._smoothed_dual.curvature`. Reads how many rows are fractional.
+
+    The others have no curvature, and are most: a row costs k operations of its k^2.
+    """
+    (rows,) = torch.nonzero(probabilities.amax(dim=1) > 0, as_tuple=True)
+    probabilities, clusters = probabilities[rows], clusters[rows]
+    matrix = torch.zeros((n_clusters, n_clusters), dtype=torch.float64, device=rows.device)
     for given, places in _in_blocks(probabilities, clusters, max(n_clusters, clusters.shape[1])):
         p = given.to(torch.float64)
-        dense = torch.zeros((p.shape[0], n_clusters), dtype=torch.float64, device=p.device)
-        dense.scatter_add_(1, places, p)
-        diagonal = diagonal + dense.sum(dim=0)
-        matrix = matrix - dense.T @ dense
-    return matrix + torch.diag(diagonal)
+        dense = p.new_zeros((p.shape[0], n_clusters)).scatter_add_(1, places, p)
+        matrix.diagonal().add_(dense.sum(dim=0))
+        matrix.addmm_(dense.T, dense, alpha=-1)
+    return matrix
 
 
 def curvature_product(probabilities: Tensor, clusters: Tensor, direction: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.second_device import DEVICE, SecondTensor, call_site, second_device, tensors
+from tests.second_device import SecondTensor, call_site, second_device, tensors
 
 __all__ = ["Launches", "counted_launches"]
 
@@ -50,6 +50,14 @@ class Launches:
         self.operations = self.size = self.multiplied = self.to_host = 0
         for each in (self.names, self.lines, self.reads, self.uploads):
             each.clear()
+
+    def functions(self) -> Counter[str]:
+        """Operations by the function that asks, of those that lines have been named of."""
+        found: Counter[str] = Counter()
+        for line, count in self.lines.items():
+            place, _, function = line.partition(" ")
+            found[f"{place.partition(':')[0]} {function}"] += count
+        return found
 
 
 def _bytes(tensor: torch.Tensor) -> int:
@@ -111,8 +119,3 @@ def counted_launches(*, name_lines: bool = False) -> Iterator[Launches]:
         found.reads, found.uploads = transfers.reads, transfers.uploads
         with _Counting(found, name_lines=name_lines):
             yield found
-
-
-def to_device(array: Any) -> torch.Tensor:
-    """Bring an array of NumPy to the device."""
-    return torch.from_numpy(array).to(DEVICE)

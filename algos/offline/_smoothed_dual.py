@@ -53,7 +53,7 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ...backends import kernel
-from ..core.conjugate_gradients import conjugate_gradients
+from ..core.conjugate_gradients import conjugate_gradients, is_dense
 from ..core.reads import read, unread
 from ..core.segments import segment_sum
 from ..core.types import Array
@@ -73,7 +73,6 @@ __all__ = [
     "soft_counts",
 ]
 
-DENSE = 96  # clusters up to which a linear system is solved by elimination, above by CG
 MOST_STEPS = 16
 MOST_LEVELS, COOLING = 30, 4.0  # temperatures at most, each of them so many times the next
 TIED, HALF, FEW = 0.8, 0.5, 32.0  # step 6: shares of the fractional rows, and so many per cluster
@@ -329,12 +328,12 @@ def linear_solver(
     def summed(of_part: Callable[[Fractional], Array]) -> Array:
         return reduce(add, map_in_order(of_part, point.fractional, like=free))
 
-    if k <= DENSE:
+    if is_dense(k, like=free):
         matrix = summed(lambda part: curvature(*part, n_clusters=k))
         both = free[:, None] * free[None, :]
         eye = xp.eye(k, dtype=xp.float64, device=compat.device(free))
-        adds = eye if problem.tree is None else eye - problem.tree
-        matrix = (matrix + (adds.T * point.corner) @ adds) * both + eye * (ridge + (1.0 - free))
+        corner = problem.pulled(point.corner[:, None] * problem.own(eye))
+        matrix = (matrix + corner) * both + eye * (ridge + (1.0 - free))
 
         def eliminate(rhs: Array) -> Array:
             return xp.linalg.solve(matrix, (rhs * temperature)[..., None])[..., 0]

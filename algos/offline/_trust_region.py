@@ -42,6 +42,7 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds
+from ..core.conjugate_gradients import is_dense
 from ..core.random import random_signs
 from ..core.types import Array
 from ..scores.sources import ScoreSource, subsample
@@ -52,7 +53,6 @@ from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._region_from_rows import initial_radius, largest_radius, repair_prices
 from ._smoothed_dual import (
     COOLING,
-    DENSE,
     LEAST_TEMPERATURE,
     RefinedPrices,
     SmoothedDual,
@@ -338,7 +338,8 @@ def price_errors(problem: SmoothedDual, found: RefinedPrices, share: float) -> A
     k, device, total = prices.shape[0], compat.device(prices), xp.zeros_like(prices)
     draws = random_signs((DRAWS, k), key=KEY, xp=xp, device=device) * scatter
     draws = draws - xp.stack([xp.mean(draws[i, :]) for i in range(DRAWS)])[:, None]
-    moves = solve(draws) if k <= DENSE else xp.stack([solve(draws[i, :]) for i in range(DRAWS)])
+    together = is_dense(k, like=prices)
+    moves = solve(draws) if together else xp.stack([solve(draws[i, :]) for i in range(DRAWS)])
     unit = xp.max(xp.abs(moves))  # of squares that would overflow or vanish
     unit = xp.where((unit == 0.0) | ((1e-150 < unit) & (unit < 1e150)), xp.ones_like(unit), unit)
     for i in range(DRAWS):
