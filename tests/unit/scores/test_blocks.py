@@ -9,8 +9,8 @@ from dualclust.algos.core.workers import workers
 from dualclust.algos.scores.blocks import (
     BLOCK_ENTRIES,
     DEVICE_ENTRIES,
-    MOST_DEVICE_ROWS,
     FEWEST_ROWS,
+    MOST_DEVICE_ROWS,
     MOST_ROWS,
     block_rows,
     map_blocks,
