@@ -291,20 +291,24 @@ def _falling(key: Tensor, m: int) -> Tensor:
 def soft_counts(
     values: Tensor, clusters: Tensor, prices: Tensor, *, temperature: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """See `dualclust.algos.offline._smoothed_dual.soft_counts`. Reads nothing."""
-    kept: list[Tensor] = []
-    value, counts, spread = prices.new_zeros(()), torch.zeros_like(prices), torch.zeros_like(prices)
+    """See `dualclust.algos.offline._smoothed_dual.soft_counts`. Prices may be on the host.
+
+    Then value, counts and spread go there, in one copy; otherwise nothing is read.
+    """
+    kept, home, prices, k = list[Tensor](), prices.device, prices.to(values.device), len(prices)
+    sums = torch.zeros(2 * k + 1, dtype=torch.float64, device=values.device)
+    counts, spread, value = sums.split([k, k, 1])
     for scores, places in _in_blocks(values, clusters):
         away = scores.to(torch.float64)
         priced = (away - away[:, :1] + prices[places]) / temperature
         p, flat = torch.softmax(priced, dim=1), places.reshape(-1)
         most = p.amax(dim=1, keepdim=True)
-        value = value + temperature * (priced.amax(dim=1, keepdim=True) - most.log()).sum()
+        value.add_((priced.amax(dim=1, keepdim=True) - most.log()).sum(), alpha=temperature)
         counts.index_add_(dim=0, index=flat, source=p.reshape(-1))
         spread.index_add_(dim=0, index=flat, source=(p * (1 - p)).reshape(-1))
-        p = p * (most * INSIDE < 1.0)
-        kept.append(p.to(values.dtype))
-    return value, counts, spread, _joined(kept), clusters
+        kept.append((p * (most < 1.0 / INSIDE)).to(values.dtype))
+    counts, spread, value = sums.to(home).split([k, k, 1])
+    return value[0], counts, spread, _joined(kept), clusters
 
 
 def curvature(probabilities: Tensor, clusters: Tensor, *, n_clusters: int) -> Tensor:

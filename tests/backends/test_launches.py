@@ -124,14 +124,10 @@ def test_only_rows_that_may_move_go_to_the_host(launches):
     given = values, clusters, prices
     for window, share in ((3.0, 1.0), (0.1, 0.25), (math.inf, 1.0)):
         options = {"window": window}
-        expected = torch_cpu.augmenting_paths(
-            *given, lower=here.lower, upper=here.upper, **options
-        )
+        expected = torch_cpu.augmenting_paths(*given, lower=here.lower, upper=here.upper, **options)
         away = [array.to(DEVICE) for array in given]
         launches.clear()
-        found = torch_lists.augmenting_paths(
-            *away, lower=there.lower, upper=there.upper, **options
-        )
+        found = torch_lists.augmenting_paths(*away, lower=there.lower, upper=there.upper, **options)
         assert launches.to_host <= share * 8 * values.numel() + 24 * k
         assert found[2:] == expected[2:]
         assert torch.equal(found[0].cpu(), expected[0])

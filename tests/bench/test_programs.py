@@ -67,7 +67,7 @@ def test_launches_are_counted_at_every_size_and_in_every_step(tmp_path: Path) ->
     pytest.importorskip("torch")
     module = program("launches")
     with module.counted_launches() as launches:
-        rows = list(module.Program(launches).table([(300, 4), (600, 4)]))
+        rows = list(module.Program(launches).table([(300, 4), (300, 8)]))
         parts = module.step(launches, "secu", 16, tmp_path)
     assert len(rows) == 2 * 5
     assert rows[0].startswith("| `nearest_centers` | 300 x 4 | ")
