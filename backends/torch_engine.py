@@ -43,6 +43,11 @@ class _Caps:
         least = int(room.masked_fill(room <= 0, torch.iinfo(torch.int64).max).min())
         return least if self.is_completing else min(least, self._slack(self.counts, self.left))
 
+    @property
+    def some_full(self) -> bool:
+        """Whether a cluster is full, and is so while rows are safe."""
+        return bool((self.counts >= self.host_full_at).any())
+
     def take(self, labels: Tensor, counts: Tensor) -> int:
         """Count rows with these labels, up to that with which completion begins; return how many.
 
@@ -116,7 +121,10 @@ def assign_stream(
         while i < stop:
             part, kept = scores[i:stop], stop - i
             if kept <= safe:
-                y = _best(part, price.masked_fill(counts >= caps.full_at, -math.inf))
+                offered = price
+                if caps.some_full:
+                    offered = price.masked_fill(counts >= caps.full_at, -math.inf)
+                y = _best(part, offered)
                 after, safe, caps.left = None, safe - kept, caps.left - kept
             else:
                 room = caps.full_at - counts
