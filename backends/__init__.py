@@ -50,6 +50,7 @@ TABLE: dict[str, dict[Placement, str]] = {
     "split_rows": {
         ("numpy", "cpu"): "numba_free_rows:split_rows",
         ("torch", "cpu"): "torch_cpu:split_rows",
+        ("torch", "cuda"): "torch_lists:split_rows",
     },
     "soft_counts": {
         ("numpy", "cpu"): "numba_smoothed_dual:soft_counts",
@@ -73,7 +74,7 @@ TABLE: dict[str, dict[Placement, str]] = {
     "augmenting_paths": {
         ("numpy", "cpu"): "numba_augmenting_paths:augmenting_paths",
         ("torch", "cpu"): "torch_cpu:augmenting_paths",
-        ("torch", "cuda"): "torch_cpu:augmenting_paths",
+        ("torch", "cuda"): "torch_lists:augmenting_paths",
     },
     "add_limbs": {
         ("numpy", "cpu"): "numba_engine:add_limbs",

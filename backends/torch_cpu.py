@@ -86,8 +86,8 @@ def augmenting_paths(
 ) -> tuple[Tensor, Tensor, int, int, bool]:
     """See `dualclust.algos.offline._augmenting_paths.augmenting_paths`; on the host for a GPU.
 
-    Paths are sequential. From a GPU, three copies come down: scores and clusters of the candidates,
-    8 to 12 bytes for each, and 24 bytes a cluster; and two go back, 8 bytes a row and a cluster.
+    From a GPU, three copies come down: scores and clusters of the candidates, 8 to 12 bytes for
+    each, and 24 bytes a cluster; and two go back, 8 bytes a row and a cluster.
     """
     bits = prices.detach().to(torch.float64).contiguous().view(torch.int64)
     bits, lower, upper = torch.stack([bits, lower, upper]).cpu()  # one copy instead of three

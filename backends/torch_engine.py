@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,40 +21,59 @@ __all__ = [
 
 INSIDE = 1.0 + 2.0**-14  # as in `dualclust.algos.offline._smoothed_dual`
 
-BLOCK_ENTRIES = 2**24
-"""Entries converted to float64 at a time: 128 MiB."""
+BLOCK_ENTRIES = 2**25
+"""Entries converted to float64 at a time: 256 MiB, a block of scores (`algos.scores.blocks`)."""
 
 
-class _Pass(NamedTuple):
-    """What a pass of the online assignment does not change; `n` counts the rows of this call."""
+class _Caps:
+    """At which counts clusters are full: on the device, and on the host, which has read the counts.
 
-    lower: Tensor
-    upper: Tensor
-    remaining: int
-    n: int
+    `left` is the number of samples that the pass has left.
+    """
 
-    def full_at(self, counts: Tensor, done: Tensor | int) -> tuple[Tensor, Tensor | None]:
-        """At which count a cluster is full after `done` rows, and whether completion has begun."""
-        if self.remaining < 0:
-            return self.upper, None
-        completing = _owed(self.lower, counts) >= self.remaining - done
-        return torch.where(
-            completing, torch.minimum(self.lower, self.upper), self.upper
-        ), completing
+    def __init__(self, lower: Tensor, upper: Tensor, known: Tensor, left: int) -> None:
+        self.lower, self.full_at, self.left = lower, upper, left
+        self.host_lower, self.host_full_at, self.counts = known.split(len(lower))
+        self.is_completing = left < 0  # or never: a pass of unknown length
+        self._complete_if_due()
 
-    def safe(self, counts: Tensor, done: Tensor | int) -> Tensor:
-        """How many rows can come next before a price can change by an event, whatever they are."""
-        full_at, completing = self.full_at(counts, done)
-        room = torch.where(counts < full_at, full_at - counts, self.n).min()
-        if completing is None:
-            return room
-        left = self.remaining - done - _owed(self.lower, counts)
-        return torch.where(completing, room, torch.minimum(room, left))
+    def safe(self) -> int:
+        """How many rows can come next before one meets a full cluster, or completion begins."""
+        room = self.host_full_at - self.counts
+        least = int(room.masked_fill(room <= 0, torch.iinfo(torch.int64).max).min())
+        return least if self.is_completing else min(least, self._slack(self.counts, self.left))
 
+    @property
+    def some_full(self) -> bool:
+        """Whether a cluster is full, and is so while rows are safe."""
+        return bool((self.counts >= self.host_full_at).any())
 
-def _owed(lower: Tensor, counts: Tensor) -> Tensor:
-    """How many samples the clusters still lack."""
-    return (lower - counts).clamp(min=0).sum()
+    def take(self, labels: Tensor, counts: Tensor) -> int:
+        """Count rows with these labels, up to that with which completion begins; return how many.
+
+        `counts`, on the host, are those with all of them.
+        """
+        kept = len(labels)
+        if not self.is_completing and self._slack(counts, self.left - kept) < 0:
+            y = labels.cpu()
+            before = counts - torch.bincount(y, minlength=len(counts))
+            is_owed = before[y] + _rank_in_segment(y) < self.host_lower[y]
+            spent = torch.cat([torch.zeros_like(y[:1]), (~is_owed).cumsum(dim=0)])
+            kept = int((spent >= self._slack(before, self.left)).to(torch.int8).argmax())
+            counts = before + torch.bincount(y[:kept], minlength=len(counts))
+        self.counts, self.left = counts, self.left - kept
+        self._complete_if_due()
+        return kept
+
+    def _slack(self, counts: Tensor, left: int) -> int:
+        """How many of the samples that are left are not owed to any cluster."""
+        return left - int((self.host_lower - counts).clamp(min=0).sum())
+
+    def _complete_if_due(self) -> None:
+        if not self.is_completing and self._slack(self.counts, self.left) <= 0:
+            self.is_completing = True
+            self.full_at = torch.minimum(self.lower, self.full_at)
+            self.host_full_at = torch.minimum(self.host_lower, self.host_full_at)
 
 
 def assign_stream(
@@ -75,81 +93,112 @@ def assign_stream(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
     """See `dualclust.algos.online.assignment.assign_stream`.
 
-    Inside a chunk prices change only at an *event*: a cluster becomes full, or completion begins.
-    So the whole rest of a chunk is labeled at once, the rows up to the first event are kept, and
-    the rows after it are labeled again. This is the sequential answer.
+    Inside a chunk prices stay, and rows choose one after the other among the clusters with room.
+    That is deferred acceptance where every cluster prefers earlier rows (Gale and Shapley, 1962):
+    all rows propose at once, each cluster rejects those beyond its room, and these propose again,
+    until none is rejected (`_deferred_acceptance`). Where completion begins, the rows up to there
+    stay as they are, and the others choose again.
 
-    The host reads three numbers at a time: where the event was, how many rows can follow before
-    the next one is possible (each adds 1 to one count), and the first row that is not finite. A
-    chunk inside these rows needs no read. So a call has at most 2 reads, one more for each chunk
-    after the first in which an event is possible, and one for each event, of which there are
-    2 k + 1 at most.
+    The host reads once at the beginning, and in each chunk in which a cluster can become full or
+    completion begin: once, and again for each doubling of the rounds; and once at the completion.
     """
     n, device = scores.shape[0], scores.device
-    facts = _Pass(lower, upper, remaining, n)
     labels = torch.empty(n, dtype=torch.int64, device=device)
-    bad = torch.full((), n, device=device)  # first row that is not finite
-    safe = 0  # until the host has read how many rows can come next; see _Pass.safe
-    is_checked = True  # whether the host has seen `bad` for all rows so far
+    if not n:
+        return labels, rho, rho_up, counts, -1
+    known = torch.cat([_first_not_finite(scores), lower, upper, counts]).cpu()
+    if (bad := int(known[0])) < n:
+        return labels, rho, rho_up, counts, bad
+    caps, rounds = _Caps(lower, upper, known[1:], remaining), 1
+    safe = caps.safe()
+    # The second with its sign turned: a price is the sum of both, and one step moves both.
+    duals, shares = torch.stack([rho, -rho_up]), torch.stack([lower_share, upper_share])
+    quota, length = chunk_size * shares, chunk_size
+    ones = torch.ones(min(n, chunk_size), dtype=torch.int64, device=device)
     for start in range(0, n, chunk_size):
         stop = min(start + chunk_size, n)
-        before, i, is_checked = counts, start, False
-        bad = torch.minimum(bad, _first_not_finite(scores[start:stop], start, n))
+        before, price, i = counts, duals.sum(dim=0), start
         while i < stop:
-            full_at, completing = facts.full_at(counts, i)
-            price = torch.where(counts >= full_at, -math.inf, rho - rho_up)
-            y = _best(scores[i:stop], price)
-            labels[i:stop] = y
-            if stop - i <= safe:
-                counts = counts.index_add(dim=0, index=y, source=torch.ones_like(y))
-                safe, i = safe - (stop - i), stop
-                continue
-            first = _first_event(y, counts, full_at, completing, facts, i)
-            row = torch.arange(stop - i, device=device)
-            counts = counts.index_add(dim=0, index=y, source=(row <= first).to(torch.int64))
-            seen = torch.stack([first, facts.safe(counts, i + first + 1), bad]).tolist()
-            i, safe, is_checked = i + seen[0] + 1, seen[1], True
-            if seen[2] < n:
-                return labels, rho, rho_up, counts, seen[2]
-        m, chosen = stop - start, counts - before
-        rho = rho + step_size * (m * lower_share - chosen)
-        if not free_sign:
-            rho = rho.clamp(min=0)
-            rho_up = (rho_up + step_size * (chosen - m * upper_share)).clamp(min=0)
-    bad_row = n if is_checked else int(bad)
-    return labels, rho, rho_up, counts, bad_row if bad_row < n else -1
+            part, kept = scores[i:stop], stop - i
+            if kept <= safe:
+                offered = price
+                if caps.some_full:
+                    offered = price.masked_fill(counts >= caps.full_at, -math.inf)
+                y = _best(part, offered)
+                after, safe, caps.left = None, safe - kept, caps.left - kept
+            else:
+                room = caps.full_at - counts
+                y, after, known, rounds = _deferred_acceptance(part, price, room, counts, rounds)
+                kept = caps.take(y, known)
+                safe = caps.safe()
+            labels[i : i + kept] = y = y[:kept]
+            if after is None or kept < stop - i:
+                after = counts.index_add(dim=0, index=y, source=ones[:kept])
+            counts, i = after, i + kept
+        if stop - start < length:
+            quota, length = (stop - start) * shares, stop - start
+        move = step_size * (quota - (counts - before))
+        if free_sign:
+            duals = torch.stack([duals[0] + move[0], duals[1]])
+        else:
+            duals = duals + move
+            duals[0].clamp_(min=0)
+            duals[1].clamp_(max=0)
+    return labels, duals[0], 0.0 - duals[1], counts, -1
 
 
-def _first_event(
-    y: Tensor,
-    counts: Tensor,
-    full_at: Tensor,
-    completing: Tensor | None,
-    facts: _Pass,
-    done: int,
+def _deferred_acceptance(
+    scores: Tensor, price: Tensor, room: Tensor, counts: Tensor, rounds: int
+) -> tuple[Tensor, Tensor, Tensor, int]:
+    """Labels of rows that choose in order among the clusters with room, by rounds of proposals.
+
+    A cluster that rejects a row has as many earlier ones, and rejects all later ones: `limits` are
+    the first such rows. Returns the labels; the counts with them, on the device and on the host;
+    and how many rounds to begin with next time. The host reads after as many rounds as the last
+    chunk needed, and then after twice as many.
+    """
+    m, done, device = scores.shape[0], 0, scores.device
+    row, names = (torch.arange(size, device=device) for size in (m, len(room) + 1))
+    limits = (room > 0) * m
+    while True:
+        is_first, done, more = done == 0, max(rounds, 2 * done), max(rounds - done, done)
+        for _ in range(more):
+            earlier = limits
+            y = _best(scores, price, row, limits)
+            grouped, order = y.sort(stable=True)
+            edges = torch.searchsorted(grouped, names)
+            beyond = edges[:-1] + room
+            first = order[beyond.clamp(0, m - 1)].masked_fill_(beyond >= edges[1:], m)
+            limits = torch.minimum(limits, first)
+        after = counts.index_add(dim=0, index=y, source=torch.ones_like(y))
+        known = torch.cat([after, (limits < earlier).any().reshape(1)]).cpu()
+        if not known[-1]:
+            return y, after, known[:-1], max(done - is_first, 1)
+
+
+def _best(
+    scores: Tensor, price: Tensor, row: Tensor | None = None, limits: Tensor | None = None
 ) -> Tensor:
-    """Which row with these labels fills a cluster or lets completion begin; the last if none."""
-    sizes = counts[y] + _rank_in_segment(y) + 1  # of the chosen cluster, row included
-    events = sizes >= full_at[y]
-    if completing is not None:
-        owed = _owed(facts.lower, counts) - (sizes <= facts.lower[y]).cumsum(dim=0)
-        left = facts.remaining - done - torch.arange(1, y.numel() + 1, device=y.device)
-        events = events | ((owed >= left) & ~completing)
-    events[-1] = True
-    return events.to(torch.int8).argmax()  # of a boolean column: its first True
+    """Best cluster of each row, in blocks of rows: float64 copies stay small.
 
-
-def _best(scores: Tensor, price: Tensor) -> Tensor:
-    """Best cluster of each row, in blocks of rows: float64 copies stay small."""
-    parts = [(part.to(torch.float64) + price).argmax(dim=1) for part in _row_blocks(scores)]
+    With limits, of the clusters whose limit is a later row.
+    """
+    parts, first = [], 0
+    for part in _row_blocks(scores):
+        priced, last = part + price, first + len(part)  # float64
+        if row is not None and limits is not None:
+            priced.masked_fill_(row[first:last, None] >= limits, -math.inf)
+        parts.append(priced.argmax(dim=1))
+        first = last
     return _joined(parts)
 
 
-def _first_not_finite(scores: Tensor, start: int, otherwise: int) -> Tensor:
-    """The first row with NaN or an infinity, counted from `start`; `otherwise` if there is none."""
-    wrong = _joined([~torch.isfinite(part).all(dim=1) for part in _row_blocks(scores)])
-    row = start + torch.arange(wrong.numel(), device=scores.device)
-    return torch.where(wrong, row, otherwise).min()
+def _first_not_finite(scores: Tensor) -> Tensor:
+    """The first row with NaN or an infinity, (1,); the number of rows if there is none."""
+    ends = [part.aminmax(dim=1) for part in _row_blocks(scores)]  # NaN where there is one
+    size = torch.maximum(_joined([end.max for end in ends]), -_joined([end.min for end in ends]))
+    row = torch.arange(len(size), device=scores.device)
+    return row.masked_fill_(size < math.inf, len(size)).amin(dim=0, keepdim=True)
 
 
 def _row_blocks(scores: Tensor) -> tuple[Tensor, ...]:
@@ -212,21 +261,23 @@ def select_candidates(
     Needs about five arrays of the shape of `scores`, so callers hand it a block of rows at a time.
     """
     n, k = scores.shape
-    largest = torch.maximum(low.abs(), high.abs()).max().to(scores.dtype)
-    best = (scores + low.to(scores.dtype)).amax(dim=1)
-    usable = torch.isfinite(best)  # NaN and infinity are the largest entries of their rows
-    threshold = best - (8.0 * torch.finfo(scores.dtype).eps) * (best.abs() + largest)
+    largest = torch.maximum(low.abs(), high.abs()).amax().to(scores.dtype)
+    best = (scores + low.to(scores.dtype)).amax(dim=1, keepdim=True)
+    size = best.abs()
+    threshold = best - (8.0 * torch.finfo(scores.dtype).eps) * (size + largest)
     key = scores + high.to(scores.dtype)
-    selected = (key >= threshold[:, None]) & usable[:, None]
-    key = torch.where(selected, key, -math.inf)
+    # NaN and infinity are the largest entries of their rows, which then cannot be used.
+    selected = (key >= threshold) & (size < math.inf)
+    key = key.masked_fill_(~selected, -math.inf)
     order = _falling(key, min(width + 1, k))
     kept = order[:, :width]
-    is_candidate = selected.gather(1, kept)
-    clusters = torch.where(is_candidate, kept, -1).to(torch.int32)
-    values = torch.where(is_candidate, scores.gather(1, kept), -math.inf)
-    truncation = torch.full((n,), -math.inf, dtype=torch.float64, device=scores.device)
+    is_none = ~selected.gather(1, kept)
+    clusters = kept.to(torch.int32).masked_fill_(is_none, -1)
+    values = scores.gather(1, kept).masked_fill_(is_none, -math.inf)
     if width < k:
         truncation = key.gather(1, order[:, width:]).squeeze(1).to(torch.float64)
+    else:
+        truncation = torch.full((n,), -math.inf, dtype=torch.float64, device=scores.device)
     return clusters, values, selected.sum(dim=1), truncation
 
 
@@ -239,10 +290,7 @@ def _falling(key: Tensor, m: int) -> Tensor:
         # Whole numbers in the order of the keys, and below them the order of the ties.
         bits = (key + 0.0).view(torch.int32).to(torch.int64)
         bits = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
-        place = (cluster - row) % k
-        packed = (bits << 32) | (k - 1 - place)
-        found = packed.topk(m, dim=1).values
-        return (k - 1 - (found & 0xFFFFFFFF) + row) % k
+        return (bits * 2**32 - (cluster - row) % k).topk(m, dim=1).indices
     rotated = (row + cluster) % k
     order = key.gather(1, rotated).sort(dim=1, descending=True, stable=True).indices
     return rotated.gather(1, order[:, :m])
@@ -251,32 +299,40 @@ def _falling(key: Tensor, m: int) -> Tensor:
 def soft_counts(
     values: Tensor, clusters: Tensor, prices: Tensor, *, temperature: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """See `dualclust.algos.offline._smoothed_dual.soft_counts`. Reads nothing."""
-    kept: list[Tensor] = []
-    value, counts, spread = prices.new_zeros(()), torch.zeros_like(prices), torch.zeros_like(prices)
+    """See `dualclust.algos.offline._smoothed_dual.soft_counts`. Prices may be on the host.
+
+    Then value, counts and spread go there, in one copy; otherwise nothing is read.
+    """
+    kept, home, prices, k = list[Tensor](), prices.device, prices.to(values.device), len(prices)
+    sums = torch.zeros(2 * k + 1, dtype=torch.float64, device=values.device)
+    counts, spread, value = sums.split([k, k, 1])
     for scores, places in _in_blocks(values, clusters):
         away = scores.to(torch.float64)
         priced = (away - away[:, :1] + prices[places]) / temperature
-        value = value + temperature * torch.logsumexp(priced, dim=1).sum()
         p, flat = torch.softmax(priced, dim=1), places.reshape(-1)
+        most = p.amax(dim=1, keepdim=True)
+        value.add_((priced.amax(dim=1, keepdim=True) - most.log()).sum(), alpha=temperature)
         counts.index_add_(dim=0, index=flat, source=p.reshape(-1))
         spread.index_add_(dim=0, index=flat, source=(p * (1 - p)).reshape(-1))
-        p = p * (p.amax(dim=1, keepdim=True) * INSIDE < 1.0)
-        kept.append(p.to(values.dtype))
-    return value, counts, spread, _joined(kept), clusters
+        kept.append((p * (most < 1.0 / INSIDE)).to(values.dtype))
+    counts, spread, value = sums.to(home).split([k, k, 1])
+    return value[0], counts, spread, _joined(kept), clusters
 
 
 def curvature(probabilities: Tensor, clusters: Tensor, *, n_clusters: int) -> Tensor:
-    """See `dualclust.algos.offline._smoothed_dual.curvature`. Reads nothing."""
-    matrix = torch.zeros((n_clusters, n_clusters), dtype=torch.float64, device=probabilities.device)
-    diagonal = matrix.new_zeros((n_clusters,))
+    """See `dualclust.algos.offline._smoothed_dual.curvature`. Reads how many rows are fractional.
+
+    The others have no curvature, and are most: a row costs k operations of its k^2.
+    """
+    (rows,) = torch.nonzero(probabilities.amax(dim=1) > 0, as_tuple=True)
+    probabilities, clusters = probabilities[rows], clusters[rows]
+    matrix = torch.zeros((n_clusters, n_clusters), dtype=torch.float64, device=rows.device)
     for given, places in _in_blocks(probabilities, clusters, max(n_clusters, clusters.shape[1])):
         p = given.to(torch.float64)
-        dense = torch.zeros((p.shape[0], n_clusters), dtype=torch.float64, device=p.device)
-        dense.scatter_add_(1, places, p)
-        diagonal = diagonal + dense.sum(dim=0)
-        matrix = matrix - dense.T @ dense
-    return matrix + torch.diag(diagonal)
+        dense = p.new_zeros((p.shape[0], n_clusters)).scatter_add_(1, places, p)
+        matrix.diagonal().add_(dense.sum(dim=0))
+        matrix.addmm_(dense.T, dense, alpha=-1)
+    return matrix
 
 
 def curvature_product(probabilities: Tensor, clusters: Tensor, direction: Tensor) -> Tensor:

@@ -300,7 +300,7 @@ def map_rows(
     The edges do not depend on the ranks. On a CPU, the results for one block fit into the cache.
     """
     like = source.rows(0, 0)
-    rows = block_rows(n_clusters, like=like)
+    rows = block_rows(n_clusters, like=like, is_alone=source.group.is_alone)
     if on_host(like):
         widest = max(n_clusters, source.n_features)
         while rows > FEWEST_ROWS and rows * widest > CACHED_ENTRIES:

@@ -279,7 +279,7 @@ def collect_candidates(
     largest = float(xp.max(xp.maximum(xp.abs(low), xp.abs(high))))
     joined, parts = list[Part](), list[Part]()
     wrong, n_free, first = (-1, 0), 0, group.first_row
-    rows = block_rows(source.n_clusters, like=low)
+    rows = block_rows(source.n_clusters, like=low, is_alone=group.is_alone)
     edges = row_blocks(group.n_local, rows, at_least_one=True)
     n_at_once = 1 if on_host(low) else max(1, DEVICE_ROWS // rows)
     batches = iter(lambda: list(islice(edges, n_at_once)), [])

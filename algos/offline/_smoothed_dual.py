@@ -53,11 +53,12 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ...backends import kernel
-from ..core.conjugate_gradients import conjugate_gradients
+from ..core.conjugate_gradients import conjugate_gradients, is_dense
 from ..core.reads import read, unread
 from ..core.segments import segment_sum
 from ..core.types import Array
 from ..core.workers import map_in_order, row_parts
+from ._near_host import beside, near_host
 
 __all__ = [
     "COOLING",
@@ -73,7 +74,6 @@ __all__ = [
     "soft_counts",
 ]
 
-DENSE = 96  # clusters up to which a linear system is solved by elimination, above by CG
 MOST_STEPS = 16
 MOST_LEVELS, COOLING = 30, 4.0  # temperatures at most, each of them so many times the next
 TIED, HALF, FEW = 0.8, 0.5, 32.0  # step 6: shares of the fractional rows, and so many per cluster
@@ -239,8 +239,7 @@ def _joined(parts: list[Fractional]) -> list[Fractional]:
 def evaluate(problem: SmoothedDual, prices: Array, temperature: float) -> Point:
     xp = compat.array_namespace(prices)
     n, width = problem.values.shape
-    # Each part has sums of k clusters.
-    least = max(PART_ENTRIES // max(width, 1), prices.shape[0])
+    least = max(PART_ENTRIES // max(width, 1), prices.shape[0])  # it has sums of k clusters
 
     def of_part(rows: slice) -> tuple[Array | float, Array, Array, Array, Array]:
         candidates = problem.values[rows, :], problem.clusters[rows, :]
@@ -286,9 +285,8 @@ def descend(
         damping = xp.abs(gradient) / LONGEST
         step = -linear_solver(point, free, damping, problem)(gradient * free)  # step 3
         slope, n_fractional = read(xp.sum(gradient * step), xp.sum(point.spread))
-        enough = PROMISE * prices.shape[0]
-        if not is_last(n_fractional):
-            enough = max(enough, EARLY_PROMISE * n_fractional)
+        early = 0.0 if is_last(n_fractional) else EARLY_PROMISE * n_fractional
+        enough = max(PROMISE * prices.shape[0], early)
         if not -slope > enough * temperature:  # step 4
             return prices, n_fractional
         point = point._replace(fractional=[])  # frees their memory
@@ -325,33 +323,34 @@ def linear_solver(
     diagonal = point.spread + 2.0 * point.corner - problem.pulled(point.corner)
     largest = xp.max(diagonal)
     ridge = extra + RIDGE * xp.where(largest < NOTHING, xp.ones_like(largest), largest)
+    home, like = free, point.fractional[0].probabilities
+    free, corner, ridge, diagonal = beside(like, free, point.corner, ridge, diagonal)
 
     def summed(of_part: Callable[[Fractional], Array]) -> Array:
         return reduce(add, map_in_order(of_part, point.fractional, like=free))
 
-    if k <= DENSE:
+    if is_dense(k, like=like):
         matrix = summed(lambda part: curvature(*part, n_clusters=k))
-        both = free[:, None] * free[None, :]
         eye = xp.eye(k, dtype=xp.float64, device=compat.device(free))
-        adds = eye if problem.tree is None else eye - problem.tree
-        matrix = (matrix + (adds.T * point.corner) @ adds) * both + eye * (ridge + (1.0 - free))
+        matrix = matrix + problem.pulled(corner[:, None] * problem.own(eye))
+        matrix = matrix * (free[:, None] * free[None, :]) + eye * (ridge + (1.0 - free))
 
         def eliminate(rhs: Array) -> Array:
             return xp.linalg.solve(matrix, (rhs * temperature)[..., None])[..., 0]
 
-        return eliminate
+        return lambda rhs: beside(home, eliminate(*beside(like, rhs)))[0]
 
     def times(v: Array) -> Array:
         moved = free * v
         product = summed(lambda part: curvature_product(*part, moved))
-        return free * (product + problem.pulled(point.corner * problem.own(moved))) + ridge * v
+        return free * (product + problem.pulled(corner * problem.own(moved))) + ridge * v
 
     def iterate(rhs: Array) -> Array:
         return conjugate_gradients(
             times, rhs * temperature, diagonal=diagonal + ridge, tol=CG_ACCURACY, max_iter=CG_STEPS
         )
 
-    return iterate
+    return lambda rhs: beside(home, iterate(*beside(like, rhs)))[0]
 
 
 def refine_prices(
@@ -385,7 +384,8 @@ def refine_prices(
     m fractional rows; one to seven steps each time.
     """
     xp, k = compat.array_namespace(prices), prices.shape[0]
-    prices = xp.clip(prices, problem.low, problem.high)
+    home, problem = prices, near_host(problem)
+    prices = xp.clip(*beside(problem.low, prices), problem.low, problem.high)
     temperature, before = start, math.inf
     for _ in range(MOST_LEVELS):
         many = (TIED if before > FEW * k else HALF) * before
@@ -397,4 +397,4 @@ def refine_prices(
         if is_last(n_fractional) or is_over():
             break
         temperature, before = temperature / COOLING, n_fractional  # step 6
-    return RefinedPrices(prices, temperature)
+    return RefinedPrices(*beside(home, prices), temperature)

@@ -42,17 +42,18 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds
+from ..core.conjugate_gradients import is_dense
 from ..core.random import random_signs
 from ..core.types import Array
 from ..scores.sources import ScoreSource, subsample
 from ..scores.statistics import kept_in_memory, median, score_range, strided_ids
 from ._candidates import GROWTH, Candidates, TrustRegion, collect_candidates, next_region
+from ._near_host import beside, near_host
 from ._online_prices import averaged_region, learn_prices, passes_are_fast
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._region_from_rows import initial_radius, largest_radius, repair_prices
 from ._smoothed_dual import (
     COOLING,
-    DENSE,
     LEAST_TEMPERATURE,
     RefinedPrices,
     SmoothedDual,
@@ -324,7 +325,8 @@ def price_errors(problem: SmoothedDual, found: RefinedPrices, share: float) -> A
     -------
     (k,) float64 array, in units of score
     """
-    xp, prices = compat.array_namespace(found.prices), found.prices
+    xp, problem = compat.array_namespace(found.prices), near_host(problem)
+    (prices,) = beside(problem.low, found.prices)
     point = evaluate(problem, prices, found.temperature)
     scatter = xp.sqrt(xp.clip(point.counts, min=1.0) * (1.0 - share))
     # Bounds hold a price near 0 only as long as counts stay inside them, and these scatter.
@@ -334,14 +336,16 @@ def price_errors(problem: SmoothedDual, found: RefinedPrices, share: float) -> A
     known = float(xp.mean((problem.high - problem.low) / 2.0))
     known = max(known, 2.0**-52 * point.temperature)  # a region may have no extent at all
     prior = point.temperature * xp.mean(scatter) / known
-    solve = linear_solver(point, xp.ones_like(prices), prior, problem)
+    ones = xp.ones_like(prices)
+    solve = linear_solver(point, ones, prior * ones, problem)
     k, device, total = prices.shape[0], compat.device(prices), xp.zeros_like(prices)
     draws = random_signs((DRAWS, k), key=KEY, xp=xp, device=device) * scatter
     draws = draws - xp.stack([xp.mean(draws[i, :]) for i in range(DRAWS)])[:, None]
-    moves = solve(draws) if k <= DENSE else xp.stack([solve(draws[i, :]) for i in range(DRAWS)])
+    together = is_dense(k, like=problem.values)
+    moves = solve(draws) if together else xp.stack([solve(draws[i, :]) for i in range(DRAWS)])
     unit = xp.max(xp.abs(moves))  # of squares that would overflow or vanish
     unit = xp.where((unit == 0.0) | ((1e-150 < unit) & (unit < 1e150)), xp.ones_like(unit), unit)
     for i in range(DRAWS):
         total = total + (moves[i, :] / unit) * (moves[i, :] / unit)
     square = total / DRAWS
-    return unit * xp.sqrt(xp.maximum(square, xp.mean(square)))
+    return beside(found.prices, unit * xp.sqrt(xp.maximum(square, xp.mean(square))))[0]

@@ -6,7 +6,8 @@ a file read in pieces and of one array must be the same, so all of them read the
 1. A block has a power of two rows, as many as fit into about `BLOCK_ENTRIES` scores, and on a
    device into `DEVICE_ENTRIES`: there each operation on a block costs its launch.
 2. Blocks are counted from the first row of the whole problem; every rank owns whole multiples of
-   the largest block, `MOST_ROWS` rows.
+   the largest block, `MOST_ROWS` rows. A device that has all rows takes `MOST_DEVICE_ROWS`: the
+   last bit of its products may then be another than on several.
 3. Every pass goes through `map_blocks`: the caller and its workers compute the blocks, whose
    results come in the order of the rows (`core.workers`).
 """
@@ -24,6 +25,7 @@ __all__ = [
     "BLOCK_ENTRIES",
     "DEVICE_ENTRIES",
     "FEWEST_ROWS",
+    "MOST_DEVICE_ROWS",
     "MOST_ROWS",
     "block_rows",
     "map_blocks",
@@ -38,13 +40,16 @@ BLOCK_ENTRIES = 2**20
 DEVICE_ENTRIES = 2**25
 """Scores in a block on a device, where launches cost more than memory: on an H200, best clusters
 of a million rows at the prices of 1,000 took 219 ms in 977 blocks, product and argmax 9 in 15.
-`MOST_ROWS` holds for both, so that it is 123 blocks here."""
+One rank has 31 blocks of them."""
 
 MOST_ROWS, FEWEST_ROWS = 2**13, 2**6
 """Most and fewest rows of a block; shards of ranks are whole multiples of the most."""
 
+MOST_DEVICE_ROWS = 2**16
+"""Most rows of a block on a device, for one rank that has all of them."""
 
-def block_rows(n_clusters: int, *, like: Array | None = None) -> int:
+
+def block_rows(n_clusters: int, *, like: Array | None = None, is_alone: bool = False) -> int:
     """Return the number of rows of a block: a power of two that does not depend on the ranks.
 
     Parameters
@@ -52,14 +57,17 @@ def block_rows(n_clusters: int, *, like: Array | None = None) -> int:
     n_clusters : int
     like : array, optional
         Where the scores are; the host without it. Blocks of the host divide those of a device.
+    is_alone : bool
+        Whether one rank has all rows, so that no shard ends in a block (`Group.is_alone`).
 
     Examples
     --------
     >>> block_rows(10), block_rows(1000), block_rows(10**6)
     (8192, 1024, 64)
     """
-    most = BLOCK_ENTRIES if like is None or on_host(like) else DEVICE_ENTRIES
-    rows = MOST_ROWS
+    most, rows = BLOCK_ENTRIES, MOST_ROWS
+    if like is not None and not on_host(like):
+        most, rows = DEVICE_ENTRIES, MOST_DEVICE_ROWS if is_alone else MOST_ROWS
     while rows > FEWEST_ROWS and rows * n_clusters > most:
         rows //= 2
     return rows

@@ -163,7 +163,7 @@ class ScoreSource(NamedTuple):
         return map_blocks(
             lambda start, stop: function(first + start, first + stop),
             last - first,
-            block_rows(self.n_clusters, like=like),
+            block_rows(self.n_clusters, like=like, is_alone=self.group.is_alone),
             like=None if self.in_turn else like,
             at_least_one=at_least_one,
         )

@@ -9,7 +9,7 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from ..algos.core.reads import read
+from ..algos.core.reads import on_host, read
 from ..algos.scores.blocks import block_rows, map_blocks, row_blocks
 from ..algos.scores.nearest import best_clusters
 from ..algos.scores.sources import FeatureSource, ScoreSource
@@ -73,6 +73,8 @@ def nearest_centers(
         block = scores.block(start, stop)
         if prices is None:
             return best_clusters(block, zero)[0]
+        if weights is None and block.dtype == xp.float32 and not on_host(block):
+            return best_clusters(block, prices)[0]  # sums in float64, which no difference needs
         # Counted from a row's first score, as the solver does: its differences keep digits.
         block = xp.astype(block, xp.float64)
         block = block - block[:, :1]
@@ -165,6 +167,6 @@ def squared_distances(
             squared = squared * weights[group.first_row + start : group.first_row + stop]
         return xp.sum(squared)
 
-    rows = block_rows(centers.shape[0], like=centers)
+    rows = block_rows(centers.shape[0], like=centers, is_alone=group.is_alone)
     sums = read(*map_blocks(added, group.n_local, rows, like=centers))
     return math.fsum(group.gather(np.asarray(sums, dtype=np.float64)).tolist())

@@ -109,8 +109,8 @@ def test_a_row_that_is_not_finite_costs_no_read_more(transfers):
 def test_a_read_in_the_online_pass_is_noticed(transfers, monkeypatch):
     real = torch_engine._best
 
-    def reading(scores, price):
-        y = real(scores, price)
+    def reading(*given):
+        y = real(*given)
         return y * (y[0].item() >= 0) + y * (y[-1].item() < 0)
 
     monkeypatch.setattr(torch_engine, "_best", reading)

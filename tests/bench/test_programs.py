@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -60,6 +61,29 @@ def test_reads_are_few_in_every_row() -> None:
     assert {row.unit for row in rows} == {*limits, "iterations"}
     assert sum(row.name.startswith("a training step of") for row in rows) == 5
     assert str(rows[0]).startswith("| `assign`, one pass | 1,000 x 10 |")
+
+
+def test_launches_are_counted_at_every_size_and_in_every_step(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    module = program("launches")
+    with module.counted_launches() as launches:
+        rows = list(module.Program(launches).table([(300, 4), (300, 8)]))
+        parts = module.step(launches, "secu", 16, tmp_path)
+    assert len(rows) == 2 * 5
+    assert rows[0].startswith("| `nearest_centers` | 300 x 4 | ")
+    assert {name for name, count in parts.items() if count > 0} == set(module.PARTS)
+
+
+def test_a_model_of_a_card_says_what_it_waits_for() -> None:
+    pytest.importorskip("torch")
+    module = program("launches")
+    card = module.Card(operation=2.0, read=3.0, bytes=5.0, multiplications=7.0, to_host=11.0)
+    sent = module.Count(10, 1, 0, 0, 22, 4, 0.5)
+    assert sent.seconds(card) == 20 + 3 + 2 + 0.5
+    computed = sent._replace(bytes=500, multiplications=70)
+    assert computed.seconds(card) == 110 + 3 + 2 + 0.5
+    few, many = (1_000, sent), (2_000, computed._replace(operations=8))
+    assert module.on_line(few, many, 5_000) == (8, 1, 2_000, 280, 22, 4, 0.5)
 
 
 def test_sizes_in_a_loop_are_compared() -> None:

@@ -116,6 +116,18 @@ def paths(rng: Rng, full: bool) -> Iterator[Instance]:
             yield Instance(name, (values, clusters, prices), options)
 
 
+def splits(rng: Rng, full: bool) -> Iterator[Instance]:
+    """`split_rows`, with fixed and free rows, of which some are truncated."""
+    for n, k, width in [(300, 7, 7), (5000, 200, 16)] if full else [(20, 5, 3)]:
+        for dtype in (np.float32, np.float64):
+            values, clusters = candidates(rng, n, k, width, dtype)
+            n_candidates = (clusters >= 0).sum(axis=1)
+            truncation = np.where(rng.random(n) < 0.5, rng.normal(size=n), -math.inf)
+            arrays = (clusters, values, n_candidates, truncation)
+            options = {"n_clusters": k, "largest": 2.0, "limit": 100.0}
+            yield Instance(f"({n}, {k}), {dtype.__name__}", arrays, options)
+
+
 def segments(rng: Rng, full: bool) -> Iterator[Instance]:
     """`segment_sum` of integers, also of columns that are no whole block."""
     for n, d, k in (
@@ -158,5 +170,6 @@ PROBLEMS: dict[str, Callable[[Rng, bool], Iterator[Instance]]] = {
     "curvature_product": products,
     "augmenting_paths": paths,
     "segment_sum": segments,
+    "split_rows": splits,
 }
 """What each kernel is compared on; a kernel with a CUDA row and no line here is reported."""

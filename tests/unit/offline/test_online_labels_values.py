@@ -39,7 +39,7 @@ def duals_of(prices):
 
 @pytest.mark.parametrize("n_rows", [7, 1000])
 def test_prices_are_those_of_passes_with_falling_steps(n_rows, monkeypatch):
-    monkeypatch.setattr(sources, "block_rows", lambda n_clusters, like: 32)
+    monkeypatch.setattr(sources, "block_rows", lambda n_clusters, like, is_alone: 32)
     scores, loose = scores_of(0, forbidden=True), relaxed(BOUNDS)
     found = learn_prices(score_source(scores), BOUNDS, SolverOptions(typical_rows=n_rows))
     state = init_state(loose)

@@ -10,6 +10,7 @@ from dualclust.algos.scores.blocks import (
     BLOCK_ENTRIES,
     DEVICE_ENTRIES,
     FEWEST_ROWS,
+    MOST_DEVICE_ROWS,
     MOST_ROWS,
     block_rows,
     map_blocks,
@@ -55,8 +56,15 @@ def test_blocks_of_a_device_are_whole_blocks_of_the_host():
         64,
     ]
     for k in (1, 100, 1000, 5000, 10**6):
-        assert block_rows(k, like=here) == block_rows(k)
+        assert block_rows(k, like=here, is_alone=True) == block_rows(k)
         assert block_rows(k, like=there) % block_rows(k) == 0
+        assert block_rows(k, like=there, is_alone=True) % block_rows(k, like=there) == 0
+
+
+def test_one_rank_has_larger_blocks_on_a_device():
+    there = pytest.importorskip("torch").zeros(1, device="meta")
+    found = [block_rows(k, like=there, is_alone=True) for k in (1, 2**9, 2**9 + 1, 1000, 2**20)]
+    assert found == [MOST_DEVICE_ROWS, 65_536, 32_768, 32_768, 64]
 
 
 def test_a_function_of_each_block_in_order():

@@ -1,0 +1,41 @@
+"""Vectors of k prices on the host, beside lists of candidates that stay on a device.
+
+A Newton step does some eighty operations on vectors of k prices. On a device each costs its launch,
+twenty microseconds, and computes next to nothing. On the host they cost a tenth of it: one copy
+brings value, counts and spread there, and one takes back what a linear system needs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import array_api_compat as compat
+
+from ...backends import placement, select
+from ..core.reads import on_host
+from ..core.types import Array
+
+if TYPE_CHECKING:
+    from ._smoothed_dual import SmoothedDual
+
+__all__ = ["beside", "near_host"]
+
+VECTORS = "fixed_counts", "lower", "upper", "low", "high"
+
+
+def near_host(problem: SmoothedDual) -> SmoothedDual:
+    """Return a problem with its vectors on the host, if an engine sums up its lists on a device."""
+    lists = problem.values
+    if on_host(lists) or problem.tree is not None or select("soft_counts", lists) is None:
+        return problem
+    xp = compat.array_namespace(lists)
+    vectors = compat.to_device(xp.stack([getattr(problem, name) for name in VECTORS]), "cpu")
+    return problem._replace(**{name: vectors[i, :] for i, name in enumerate(VECTORS)})
+
+
+def beside(like: Array, *arrays: Array) -> tuple[Array, ...]:
+    """Return arrays where another is; if they have to go there, in one copy: of one shape then."""
+    if placement(like) == placement(arrays[0]):
+        return arrays
+    moved = compat.to_device(compat.array_namespace(*arrays).stack(arrays), compat.device(like))
+    return tuple(moved[i, ...] for i in range(len(arrays)))

@@ -1,0 +1,72 @@
+"""Vectors beside lists on a device: on the host where an engine sums up the lists, else nowhere."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dualclust.algos.offline._near_host import VECTORS, beside, near_host
+from dualclust.algos.offline._smoothed_dual import SmoothedDual, refine_prices
+from dualclust.backends import engine
+from tests.backends.test_augmenting_paths import candidates_of
+
+torch = pytest.importorskip("torch")
+from tests.second_device import DEVICE, is_second  # noqa: E402
+
+
+def problem(place=lambda array: array, n=300, k=6):
+    """Rows of which the first cluster is wanted by most."""
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(n, k))
+    scores[:, 0] += 1.0
+    values, clusters = candidates_of(scores, k, rng)
+    even, box = np.full(k, n / k), np.full(k, 4.0)
+    vectors = np.zeros(k), 0.9 * even, 1.1 * even, -box, box
+    return SmoothedDual(*map(place, (values, clusters, *vectors)))
+
+
+def on_device(array):
+    return torch.from_numpy(array).to(DEVICE)
+
+
+def test_on_the_host_nothing_moves():
+    given = problem()
+    assert near_host(given) is given
+    vectors = given.lower, given.upper
+    assert beside(given.values, *vectors) == vectors
+
+
+def test_vectors_of_a_device_come_in_one_copy_and_go_back_in_one(transfers):
+    given = problem(on_device)
+    transfers.clear()
+    found = near_host(given)
+    assert transfers.reads.total() == 1
+    assert is_second(found.values)
+    assert is_second(found.clusters)
+    for name in VECTORS:
+        here = getattr(found, name)
+        assert not is_second(here)
+        assert torch.equal(here, getattr(given, name).cpu())
+    there = beside(given.values, found.low, found.high)
+    assert transfers.uploads.total() == 1
+    assert all(map(is_second, there))
+    assert torch.equal(there[1].cpu(), found.high)
+
+
+def test_vectors_stay_where_no_engine_is_or_bounds_are_a_tree(transfers):
+    given = problem(on_device)
+    with engine("reference"):
+        assert near_host(given) is given
+    tree = given._replace(tree=torch.zeros(6, 6, dtype=torch.float64).to(DEVICE))
+    assert near_host(tree) is tree
+
+
+def test_prices_are_those_of_the_host_and_come_back_to_the_device(transfers):
+    options = {"start": 0.5, "fractional": 10.0}
+    here = refine_prices(problem(torch.from_numpy), torch.zeros(6, dtype=torch.float64), **options)
+    start = torch.zeros(6, dtype=torch.float64, device=DEVICE)
+    there = refine_prices(problem(on_device), start, **options)
+    assert is_second(there.prices)
+    assert there.temperature == here.temperature
+    torch.testing.assert_close(there.prices.cpu(), here.prices, rtol=1e-6, atol=1e-9)
+    assert math.isfinite(float(there.prices.abs().max()))
