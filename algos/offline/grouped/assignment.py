@@ -180,9 +180,7 @@ def assign_grouped(
     return _result(problem, bounds, groups, found, proof)
 
 
-def _start(
-    problem: Problem, prices: tuple[Array, Array], groups: GroupBounds, ids: Array
-) -> Array:
+def _start(problem: Problem, prices: tuple[Array, Array], groups: GroupBounds, ids: Array) -> Array:
     """Return prices of all nodes from those of clusters and groups.
 
     Prices that are far above what a path through all clusters is worth, by the rows `ids`, would
