@@ -98,7 +98,10 @@ def judge_linked(
     require(abs(found.objective - own) <= rounding, "objective", found.objective, own)
     of_two_sums = 128 * float(EPS) * size
     off = 1e-9 * of_two_sums + 128 * float(EPS) * doubt + 1e-300
-    require(abs(found.rounding - of_two_sums) <= off, "rounding", found.rounding, of_two_sums)
+    largest = n * float(abs(np.where(np.isfinite(scores), scores, 0.0)).max(initial=0.0))
+    program = 2.0**-40 * n * largest * (found.gap == 0)  # of HiGHS, for each block
+    require(found.rounding >= of_two_sums - off, "rounding", found.rounding, of_two_sums)
+    require(found.rounding <= of_two_sums + off + program, "rounding", found.rounding)
     require(found.upper_bound >= found.objective, "bound", found.upper_bound, found.objective)
     stated = found.gap * max(size, abs(found.upper_bound))
     gap = stated - (found.upper_bound - found.objective)
@@ -106,7 +109,7 @@ def judge_linked(
     require((found.status == "optimal") == (found.gap == 0), "status", found.status)
     if k**n <= MOST_LABELS:
         best = max(value(np.asarray(labels)) for labels in product(range(k), repeat=n))
-        slack = rounding + 1e-9 * size * (found.status == "optimal")  # of HiGHS
+        slack = rounding + found.rounding
         require(best <= found.upper_bound + slack, "no labels exceed", best, found.upper_bound)
 
 

@@ -1,4 +1,4 @@
-"""Random problems with bounds on groups in clusters, and with rows that may stay out."""
+"""Random problems with bounds on groups in clusters, with links, and with rows left out."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import coo_array, eye_array, kron, vstack
 
 from dualclust.algos.bounds import GroupBounds, SizeBounds
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
-from dualclust.algos.offline.grouped import assign_grouped, assign_partial
+from dualclust.algos.offline.grouped import assign_grouped, assign_linked, assign_partial
 from tests.grouped_problems import Grouped, best_grouped
 from tests.highs import is_feasible
-from tests.judge_groups import judge_grouped, judge_partial
+from tests.judge_groups import judge_grouped, judge_linked, judge_partial
 from tests.random_problems.drawn import Drawn, draw_problem
 
-__all__ = ["random_groups", "random_left_out"]
+__all__ = ["random_groups", "random_left_out", "random_links"]
 
 Array = NDArray[Any]
 
@@ -24,6 +26,9 @@ FEW, RANGE = 300, 1e6
 
 LARGEST = 1e290
 """From sums of such sizes on a problem may be refused: float64 does not hold its prices."""
+
+WHOLE = 2**13
+"""Scores from which on links are not looked at by an integer program."""
 
 BLUR = 2.0**-44
 """What rounding may leave of a gap, relative to the largest score of each row."""
@@ -85,6 +90,80 @@ def random_groups(rng: np.random.Generator) -> str:
     return found.status
 
 
+def random_links(rng: np.random.Generator) -> str:
+    """Draw pairs that some labels inside the bounds keep, or any pairs; compare with HiGHS."""
+    drawn = draw_problem(rng)
+    scores, _, _, weights = drawn
+    n, k = scores.shape
+    labels, allowed = rng.integers(0, k, n), np.isfinite(scores)
+    if rng.random() < 0.8:
+        labels = np.where(allowed.any(axis=1), np.argmax(rng.random((n, k)) * allowed, axis=1), 0)
+    lower, upper = _around(rng, np.bincount(labels, minlength=k), rng.choice([0, 1, 3, n]))
+    pairs = rng.integers(0, n, (int(rng.choice([0, 1, 3, n])), 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    is_must = labels[pairs[:, 0]] == labels[pairs[:, 1]]
+    if rng.random() < 0.2:
+        is_must = rng.random(len(pairs)) < 0.3
+    must, cannot = pairs[is_must], pairs[~is_must]
+    bounds, tol = SizeBounds.from_counts(lower, upper, n_samples=n), rng.choice([0.0, 1e-4, 1.0])
+    try:
+        found = assign_linked(
+            scores, bounds, must_link=must, cannot_link=cannot, weights=weights, tol=float(tol)
+        )
+    except InfeasibleBoundsError:
+        assert _best_linked(np.where(allowed, 0.0, -np.inf), lower, upper, must, cannot) is None
+        return "infeasible"
+    except InvalidValueError as error:
+        if "no labels were found" in str(error) and n * k > WHOLE:
+            return "not found"
+        return _refused(drawn, error)
+    weights = np.ones(n) if weights is None else weights
+    exact = np.where(allowed, scores, 0.0).astype(np.longdouble) * weights[:, None]
+    total = np.abs(exact).max(axis=1).sum()
+    if total > LARGEST:
+        assert np.isfinite([found.objective, found.upper_bound]).all()
+        return "too large to judge"
+    worth = np.where(allowed, exact.astype(np.float64), -np.inf)
+    largest = np.longdouble(weights.max()) * max(np.abs(scores[allowed]).max(initial=0.0), 1)
+    blurred = BLUR * float(total) + float(4 * n * np.longdouble(5e-324) * max(largest, 1))
+    judge_linked(worth, bounds, must, cannot, found, doubt=blurred)
+    if _is_plain(exact.astype(np.float64)):
+        unit = 1e-6 * (float(np.abs(exact).max(initial=0.0)) or 1.0)  # HiGHS ends within 1e-6
+        best = _best_linked(worth / unit, lower, upper, must, cannot)
+        assert best is not None
+        off = 1e-3 * n * unit + found.rounding + blurred
+        assert best * unit <= found.upper_bound + off, "no bound"
+        assert found.objective <= best * unit + off
+        assert found.gap > 0.0 or best * unit - found.objective <= off, "not the best"
+    return found.status
+
+
+def _best_linked(
+    scores: Array, lower: Array, upper: Array, must: Array, cannot: Array
+) -> float | None:
+    """Return the value of the best labels by HiGHS, or None where there are none."""
+    (n, k), allowed = scores.shape, np.isfinite(scores)
+    lines = [kron(eye_array(n), np.ones((1, k))), kron(np.ones((1, n)), eye_array(k))]
+    low, high = [np.ones(n), lower], [np.ones(n), upper]
+    for pairs, sign, least, most in ((must, -1.0, 0.0, 0.0), (cannot, 1.0, -np.inf, 1.0)):
+        m = len(pairs)
+        both = coo_array(
+            (np.tile([1.0, sign], m), (np.repeat(np.arange(m), 2), pairs.ravel())), shape=(m, n)
+        )
+        lines.append(kron(both, eye_array(k)))
+        low.append(np.full(m * k, least))
+        high.append(np.full(m * k, most))
+    found = milp(
+        -np.where(allowed, scores, 0.0).ravel(),
+        constraints=LinearConstraint(vstack(lines), np.concatenate(low), np.concatenate(high)),
+        bounds=Bounds(0, allowed.ravel().astype(float)),
+        integrality=np.ones(n * k),
+        options={"mip_rel_gap": 0.0},
+    )
+    assert found.status in (0, 2), found.message
+    return None if found.status == 2 else -float(found.fun)
+
+
 def random_left_out(rng: np.random.Generator) -> str:
     """Draw how many rows may stay out, and at what score; one cluster more is the same problem."""
     drawn = draw_problem(rng)._replace(weights=None)
@@ -118,7 +197,9 @@ def _around(rng: np.random.Generator, counts: Array, slack: int) -> tuple[Array,
 
 def _is_plain(scores: Array) -> bool:
     sizes = np.abs(scores[scores != 0.0])
-    return scores.size <= FEW and (not sizes.size or sizes.max() <= RANGE * sizes.min())
+    if scores.size > FEW or not sizes.size:
+        return scores.size <= FEW
+    return sizes.max() <= RANGE * sizes.min() and sizes.max() > 1 / LARGEST
 
 
 def _refused(drawn: Drawn, error: InvalidValueError) -> str:

@@ -50,7 +50,7 @@ from ...core.types import Array
 from ...scores.sources import ScoreSource, score_source
 from .._proof import relative_gap, rounding_of
 from ._links import links_of
-from ._program import best_of_blocks
+from ._program import OFF, best_of_blocks
 from ._relaxation import Problem, Relaxed, completed, merged, n_moved, relaxed, repaired, tightened
 
 __all__ = ["LinkedAssignment", "assign_linked"]
@@ -74,7 +74,8 @@ class LinkedAssignment(NamedTuple):
     n_repaired : int
         Linked rows whose label the relaxation had otherwise.
     objective, upper_bound, rounding, gap : float
-        As in `offline.OfflineAssignment`.
+        As in `offline.OfflineAssignment`; where an integer program has proven it, `rounding` holds
+        the tolerance of that, 1e-12 of the largest score of a block, for each.
     """
 
     labels: Array
@@ -241,7 +242,11 @@ def _of_program(problem: Problem, bound: Relaxed) -> LinkedAssignment | None:
             labels[row] = label
     found = xp.asarray(labels, dtype=xp.int64, device=device)
     result = _result(problem, bound, found)
-    return result._replace(upper_bound=result.objective, gap=0.0)
+    if result.gap == 0.0:
+        return result
+    largest = max((abs(v) for v in flat if math.isfinite(v)), default=0.0)
+    off = math.ldexp(OFF * len(units) * largest, source.exponent)
+    return result._replace(upper_bound=result.objective, gap=0.0, rounding=result.rounding + off)
 
 
 def _result(problem: Problem, bound: Relaxed, labels: Array) -> LinkedAssignment:
