@@ -38,7 +38,7 @@ FORCED = 2**13 // CLUSTERS + 1
     " a tree, totally unimodular, so that the linear program has an integral optimum and D its"
     " value. Weak duality for any prices: add p_k + q_gk to the scores of a row and pay for both.",
     tolerance=1e-9,
-    covers=("offline.grouped.assign_grouped",),
+    covers=("offline.grouped.assignment.assign_grouped",),
 )
 def grouped_labels_meet_their_dual() -> float:
     """Return the worst of what is outside, and of D minus the value."""
@@ -138,7 +138,7 @@ def _problems(*, apart: bool) -> Iterator[_Pairs]:
     " way have the same value m_c s_ck x_ck and count m_c x_ck; the other way round, each row gets"
     " x_ck. So both programs have the same values, and the plain one has integral corners.",
     tolerance=1e-9,
-    covers=("offline.grouped.assign_linked",),
+    covers=("offline.grouped.linked.assign_linked",),
 )
 def means_are_the_relaxation() -> float:
     """Return the worst difference to HiGHS's value of the program of merged rows."""
@@ -178,7 +178,7 @@ def means_are_the_relaxation() -> float:
     " the largest. Dropping all other pairs apart, and letting blocks be parted (L2), leaves a"
     " program with bounds on groups (L1), whose value is no smaller.",
     tolerance=1e-9,
-    covers=("offline.grouped.assign_linked",),
+    covers=("offline.grouped.linked.assign_linked",),
 )
 def bounds_of_pairs_hold() -> float:
     """Return the worst of what is broken, and of the best of all labels beyond the bound."""
