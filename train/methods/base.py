@@ -381,13 +381,9 @@ class Method(ABC):
 def _runner_up(scores: Tensor, found: OfflineAssignment) -> Tensor:
     """Best cluster of each row at the prices, but for its label; some rows at a time."""
     rows = max(1, 2**22 // scores.shape[1])
-    parts = []
-    for some, labels in zip(
-        torch.split(scores, rows), torch.split(found.labels, rows), strict=True
-    ):
-        others = (some + found.prices).scatter(1, labels[:, None], -torch.inf)
-        parts.append(others.argmax(dim=1))
-    return torch.cat(parts)
+    parts = zip(torch.split(scores, rows), torch.split(found.labels, rows), strict=True)
+    others = ((x + found.prices).scatter(1, own[:, None], -torch.inf) for x, own in parts)
+    return torch.cat([x.argmax(dim=1) for x in others])
 
 
 @contextmanager

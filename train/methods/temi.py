@@ -4,7 +4,8 @@ The one epoch is `fit`. A pair is a sample and one of its nearest neighbors by t
 learns to give both the same cluster (`algos.losses.temi`), its marginals a moving average over
 batches, as in the paper. Two things differ from it. Heads from random weights end in different
 optima, .57 to .70 of accuracy on one set, and neither their losses nor a consensus tells the good
-ones; so one head begins at the means of the labels that a graph of neighbors has found. And size
+ones; so one head begins at the means of the labels that a graph of neighbors has found, the best of
+many starts: with few, one seed in six begins at another optimum, and ends at another. And size
 bounds hold for the labels of the run: in every batch they lose accuracy in place of the marginals,
 and gain none beside them (benchmarks/results/photographs.md). The marginals draw sizes together:
 of classes of different sizes the graph itself is better.
