@@ -77,14 +77,17 @@ def merged(source: ScoreSource, bounds: SizeBounds, links: Links) -> Problem:
         for row in rows:
             places[row] = b
     sums = xp.zeros((0, source.n_clusters), dtype=xp.float64, device=device)
-    # The longest blocks come first: the j-th rows of all that have one are added at once.
-    for j in range(len(blocks[0]) if blocks else 0):
+    # The longest blocks come first: the j-th rows of all that have one are added at once, in a unit
+    # in which no sum overflows.
+    longest = len(blocks[0]) if blocks else 0
+    unit = 2.0 ** longest.bit_length()
+    for j in range(longest):
         rows = [rows[j] for rows in blocks if len(rows) > j]
         ids = xp.asarray(rows, dtype=xp.int64, device=device)
-        part = xp.astype(source.take(ids), xp.float64)
+        part = xp.astype(source.take(ids), xp.float64) / unit
         sums = part if j == 0 else xp.concat([sums[: len(rows), :] + part, sums[len(rows) :, :]])
     lengths = xp.asarray([[len(rows)] for rows in blocks], dtype=xp.float64, device=device)
-    means = sums / xp.reshape(lengths, (-1, 1))
+    means = sums / (xp.reshape(lengths, (-1, 1)) / unit)
     places = xp.asarray(places, dtype=xp.int64, device=device)
     return Problem(source, bounds, links, places, means)
 
