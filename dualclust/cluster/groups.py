@@ -136,4 +136,4 @@ def bounds_in_form(form: Form, numbers: Any, n_clusters: int) -> GroupBounds:
         return GroupBounds.at_most_one(numbers, n_clusters)
     if form == "at-least-one":
         return GroupBounds.at_least_one(numbers, n_clusters)
-    return GroupBounds.from_shares(numbers, n_clusters, lower=form[0], upper=form[1])  # type: ignore[arg-type]
+    return GroupBounds.from_shares(numbers, n_clusters, lower=form[0], upper=form[1])

@@ -88,6 +88,7 @@ def check_groups(options: argparse.Namespace, world_size: int) -> None:
         raise UsageError(msg)
     if options.max_out is not None:
         check_count("--max-out", options.max_out, 1)
+    others: tuple[str, ...]
     if options.groups is not None:
         flag, others = "--groups", ("max_out", "links", *NOT_WITH)
         options.group_bounds = options.group_bounds or DEFAULT
@@ -198,9 +199,14 @@ def cluster_in_groups(
         forbidden=problem.forbidden,
         **how,
     )
-    arrays = found.assignment.group_counts, bounds.lower, bounds.upper
-    prices = on_host(found.assignment.group_prices)
-    return found, GroupCounts(problem.groups.names, *map(on_host, arrays), prices)
+    counts = GroupCounts(
+        problem.groups.names,
+        on_host(found.assignment.group_counts),
+        on_host(bounds.lower),
+        on_host(bounds.upper),
+        on_host(found.assignment.group_prices),
+    )
+    return found, counts
 
 
 def link_facts(links: tuple[NDArray[np.int64], NDArray[np.int64]]) -> dict[str, Any]:

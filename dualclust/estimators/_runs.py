@@ -148,7 +148,7 @@ def _run_of(
 
         return of_groups
     if data.must_link is not None or data.cannot_link is not None:
-        pairs = {"must_link": data.must_link, "cannot_link": data.cannot_link}
+        pairs: dict[str, Any] = {"must_link": data.must_link, "cannot_link": data.cannot_link}
         pairs |= {"weights": data.weights, "gap": estimator.gap}
 
         def of_links(source: Any, **options: Any) -> Any:
@@ -156,7 +156,7 @@ def _run_of(
 
         return of_links
     if estimator.max_out:
-        sizes = {
+        sizes: dict[str, Any] = {
             "min_count": entries("lower", bounds.lower),
             "max_count": entries("upper", bounds.upper),
         }
