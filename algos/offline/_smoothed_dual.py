@@ -397,4 +397,4 @@ def refine_prices(
         if is_last(n_fractional) or is_over():
             break
         temperature, before = temperature / COOLING, n_fractional  # step 6
-    return RefinedPrices(*beside(home, prices), temperature)
+    return RefinedPrices(beside(home, prices)[0], temperature)
