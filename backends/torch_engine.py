@@ -33,7 +33,7 @@ class _Caps:
 
     def __init__(self, lower: Tensor, upper: Tensor, known: Tensor, left: int) -> None:
         self.lower, self.full_at, self.left = lower, upper, left
-        self.host_lower, self.host_full_at, self.counts = known.split(len(lower))
+        self.host_lower, self.host_full_at, self.counts = torch.split(known, len(lower))
         self.is_completing = left < 0  # or never: a pass of unknown length
         self._complete_if_due()
 
@@ -305,7 +305,7 @@ def soft_counts(
     """
     kept, home, prices, k = list[Tensor](), prices.device, prices.to(values.device), len(prices)
     sums = torch.zeros(2 * k + 1, dtype=torch.float64, device=values.device)
-    counts, spread, value = sums.split([k, k, 1])
+    counts, spread, value = torch.split(sums, [k, k, 1])
     for scores, places in _in_blocks(values, clusters):
         away = scores.to(torch.float64)
         priced = (away - away[:, :1] + prices[places]) / temperature
@@ -315,7 +315,7 @@ def soft_counts(
         counts.index_add_(dim=0, index=flat, source=p.reshape(-1))
         spread.index_add_(dim=0, index=flat, source=(p * (1 - p)).reshape(-1))
         kept.append((p * (most < 1.0 / INSIDE)).to(values.dtype))
-    counts, spread, value = sums.to(home).split([k, k, 1])
+    counts, spread, value = torch.split(sums.to(home), [k, k, 1])
     return value[0], counts, spread, _joined(kept), clusters
 
 

@@ -41,7 +41,7 @@ def augmenting_paths(
     (moving,) = torch.nonzero(leads <= window, as_tuple=True)
     fixed = (leads > window).to(torch.int64)
     counts = torch.zeros_like(lower).index_add_(0, own, fixed)
-    found, moved, *paths = torch_cpu.augmenting_paths(
+    found, moved, n_moved, n_paths, is_stuck = torch_cpu.augmenting_paths(
         values[moving],
         clusters[moving],
         prices,
@@ -49,7 +49,7 @@ def augmenting_paths(
         upper=upper - counts,
         **options,
     )
-    return slots.index_copy(0, moving, found), moved, *paths
+    return slots.index_copy(0, moving, found), moved, n_moved, n_paths, is_stuck
 
 
 def _best_slots(
@@ -86,9 +86,11 @@ def split_rows(
         sizes.masked_fill_(sizes == math.inf, 0.0)
         sizes[:, 1:].masked_fill_(is_fixed[:, None], 0.0)
         facts = is_free.sum(), n_candidates.amin(), n_candidates.argmin(), sizes.amax()
-        facts = torch.stack([fact.to(torch.float64) for fact in facts]).tolist()
-        n_free, bad = int(facts[0]), int(facts[2]) if facts[1] == 0.0 else bad
-        if bad < 0 and not facts[3] <= limit:
+        known = torch.stack([fact.to(torch.float64) for fact in facts]).tolist()
+        n_free = int(known[0])
+        if known[1] == 0.0:
+            bad = int(known[2])
+        elif not known[3] <= limit:
             bad = 0
     free = is_free.to(torch.int8).argsort(descending=True, stable=True)[:n_free]
     clusters, values, truncation = clusters[free], values[free], truncation[free]

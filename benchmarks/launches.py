@@ -2,9 +2,9 @@
 
 Operations that the host sends to a device, their bytes and products, values that the host reads,
 bytes that come to the host, and augmenting paths, which the host computes: counted on a second
-device that computes on the CPU (`tests/launches.py`). Larger sizes are extrapolated, each count on
-the line through the last two sizes. Times are those of a card whose constants were measured
-(`CARD`): the host sends one operation after the other, and the card computes meanwhile.
+device that computes on the CPU (`tests/launches.py`). Larger sizes are extrapolated. Times are
+those of a card whose constants were measured (`CARD`): the host sends one operation after the
+other, and the card computes meanwhile.
 
     python benchmarks/launches.py             # minutes
     python benchmarks/launches.py --small     # seconds
@@ -30,6 +30,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # `tests`, from any folder
 import dualclust as dc
+from dualclust.algos.offline._candidates import collect_candidates
+from dualclust.algos.scores.blocks import MOST_DEVICE_ROWS, block_rows
 from dualclust.backends import torch_cpu
 from dualclust.cluster.distances import nearest_centers
 from dualclust.train.loop import Run
@@ -47,6 +49,7 @@ LARGE, MEASURED_CLUSTERS = [1_000_000, 10_000_000], 1_000
 MOST_CLUSTERED = 100  # clusters of k-means, which would take the CPU an hour with ten times as many
 BATCHES = [16, 32, 48]
 ITERATIONS = 1, 3
+RATIOS: dict[str, Any] = {"lower": 0.9, "upper": 1.1, "rounding": "outward"}
 COPIED = 2**28  # bytes of scores of a block that is handed to `assign`, as in `make gpu`
 
 
@@ -77,11 +80,8 @@ class Card(NamedTuple):
 CARD = Card(22e-6, 10e-6, 4.236e12, 36e12, 20e9)
 """One H200, from `benchmarks/results/cuda.md`."""
 
-MEASURED = {
-    "`nearest_centers`": 219.0,
-    "`assign`, one pass": 705.0,
-    "`assign_source`, 1e-4": 5_574.0,
-}
+NEAREST, ASSIGN, WITHIN = "`nearest_centers`", "`assign`, one pass", "`assign_source`, 1e-4"
+MEASURED = {NEAREST: 219.0, ASSIGN: 705.0, WITHIN: 5_574.0}
 """Milliseconds at (1M, 1,000, 128) on that card, of the library on the day of that page."""
 
 
@@ -112,11 +112,38 @@ class Count(NamedTuple):
         )
 
 
-def on_line(few: tuple[int, Count], many: tuple[int, Count], n: int) -> Count:
-    """Each count at n rows, on the line through those of two sizes; none falls with n."""
+def extrapolated(
+    name: str, few: tuple[int, Count], many: tuple[int, Count], n: int, k: int, block: float
+) -> Count:
+    """What n rows ask for: by blocks or chunks, whose number is known, and bytes on a line.
+
+    A solver is asked for `block` operations more by each block of rows; its Newton steps, reads and
+    paths are those of the largest size that was counted.
+    """
     (n_few, a), (n_many, b) = few, many
     share = (n - n_many) / (n_many - n_few)
-    return Count(*(y + max(y - x, 0.0) * share for x, y in zip(a, b, strict=True)))
+    grown = Count(*(y + max(y - x, 0.0) * share for x, y in zip(a, b, strict=True)))
+    if name == ASSIGN:
+        chunks = n_chunks(n, k) / n_chunks(n_many, k)
+        return grown._replace(operations=b.operations * chunks, reads=b.reads * chunks)
+    more = block * (n_blocks(n, k) - n_blocks(n_many, k)) if name != NEAREST else 0.0
+    if name == NEAREST:
+        return grown
+    return b._replace(
+        operations=b.operations + more, bytes=grown.bytes, multiplications=grown.multiplications
+    )
+
+
+def n_blocks(n: int, k: int) -> int:
+    """Blocks of rows of one rank on a device."""
+    return -(-n // block_rows(k, like=torch.zeros(1, device="meta"), is_alone=True))
+
+
+def n_chunks(n: int, k: int) -> int:
+    """Chunks of a pass of `assign` in blocks of `COPIED` bytes."""
+    bounds = dc.SizeBounds.from_ratios(k, n_samples=n, **RATIOS)
+    chunk, block = dc.measured_steps(bounds).chunk_size, COPIED // (4 * k)
+    return n // block * -(-block // chunk) + -(-(n % block) // chunk)
 
 
 @contextmanager
@@ -163,8 +190,7 @@ class Program:
     def functions(self, n: int, k: int) -> Iterator[tuple[str, Count]]:
         """Count each function for n rows of 128 features and k clusters."""
         x, c = (torch.from_numpy(a).to(DEVICE) for a in program("assignment").data(n, k))
-        ratios: dict[str, Any] = {"lower": 0.9, "upper": 1.1, "rounding": "outward"}
-        bounds = dc.SizeBounds.from_ratios(k, n_samples=n, xp=torch, device=DEVICE, **ratios)
+        bounds = dc.SizeBounds.from_ratios(k, n_samples=n, xp=torch, device=DEVICE, **RATIOS)
         source = dc.product_source(dc.feature_source(x), c)
         prices = torch.linspace(-0.1, 0.1, k, dtype=torch.float64).to(DEVICE)
 
@@ -181,13 +207,23 @@ class Program:
             more = ITERATIONS[1] - ITERATIONS[0]
             return Count(*(max(b - a, 0) / more for a, b in zip(few, many, strict=True)))
 
-        yield "`nearest_centers`", self.count(lambda: nearest_centers(source, prices))
-        yield "`assign`, one pass", self.count(assign)
+        yield NEAREST, self.count(lambda: nearest_centers(source, prices))
+        yield ASSIGN, self.count(assign)
         for name, tol in (("1e-4", 1e-4), ("exact", 0.0)):
             solve = partial(dc.assign_source, source, bounds, tol=tol)
             yield f"`assign_source`, {name}", self.count(solve)
         if k <= MOST_CLUSTERED:
             yield "`constrained_kmeans`, an iteration", an_iteration()
+
+    def operations_of_a_block(self) -> float:
+        """What a block more costs a look at candidates, whatever its size."""
+        found, most = [], n_blocks(MOST_DEVICE_ROWS, 8)
+        for n in (most * MOST_DEVICE_ROWS, 3 * most * MOST_DEVICE_ROWS):
+            x, c = (torch.from_numpy(a).to(DEVICE) for a in program("assignment").data(n, 8))
+            source, box = dc.product_source(dc.feature_source(x), c), torch.ones(8).to(DEVICE)
+            box = 0.01 * box.to(torch.float64)
+            found.append(self.count(partial(collect_candidates, source, -box, box, width=4)))
+        return (found[1].operations - found[0].operations) / (2 * most)
 
     def table(self, sizes: list[tuple[int, int]]) -> Iterator[str]:
         """Yield the rows of each size as they come, and then those that are extrapolated."""
@@ -198,11 +234,13 @@ class Program:
             for name, count in self.functions(n, k):
                 found.setdefault(name, []).append((n, k, count))
                 yield f"| {name} | {n:,} x {k:,} | {count.cells()} | |"
+        block = self.operations_of_a_block()
         for name, (*_, (n_few, k, few), (n_many, same, many)) in found.items():
             for n in LARGE if k == same else []:
                 is_measured = (n, k) == (LARGE[0], MEASURED_CLUSTERS)
                 measured = MEASURED.get(name, "") if is_measured else ""
-                cells = on_line((n_few, few), (n_many, many), n).cells()
+                count = extrapolated(name, (n_few, few), (n_many, many), n, k, block)
+                cells = count.cells()
                 yield f"| {name} | *{n:,} x {k:,}* | {cells} | {measured} |"
 
 

@@ -26,26 +26,9 @@ from collections.abc import Callable
 
 import array_api_compat as compat
 
-from .reads import on_host
 from .types import Array
 
-__all__ = ["conjugate_gradients", "is_dense"]
-
-DENSE, DEVICE_DENSE = 96, 1024
-"""Unknowns up to which elimination is faster; more of them on a device, where each product is a
-dozen launches, and a matrix of them takes 8 MiB."""
-
-
-def is_dense(k: int, *, like: Array) -> bool:
-    """Tell whether a system of k unknowns is better solved by elimination, where `like` is.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> is_dense(96, like=np.zeros(1)), is_dense(97, like=np.zeros(1))
-    (True, False)
-    """
-    return k <= (DENSE if on_host(like) else DEVICE_DENSE)
+__all__ = ["conjugate_gradients"]
 
 
 def conjugate_gradients(

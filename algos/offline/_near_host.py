@@ -7,7 +7,7 @@ brings value, counts and spread there, and one takes back what a linear system n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import array_api_compat as compat
 
@@ -15,16 +15,17 @@ from ...backends import placement, select
 from ..core.reads import on_host
 from ..core.types import Array
 
-if TYPE_CHECKING:
-    from ._smoothed_dual import SmoothedDual
+__all__ = ["beside", "is_dense", "near_host"]
 
-__all__ = ["beside", "near_host"]
+DENSE, DEVICE_DENSE = 96, 1024
+"""Unknowns up to which elimination is faster; more of them on a device, where each product is a
+dozen launches, and a matrix of them takes 8 MiB."""
 
 VECTORS = "fixed_counts", "lower", "upper", "low", "high"
 
 
-def near_host(problem: SmoothedDual) -> SmoothedDual:
-    """Return a problem with its vectors on the host, if an engine sums up its lists on a device."""
+def near_host(problem: Any) -> Any:
+    """Return a `SmoothedDual` with vectors on the host, if an engine sums its lists on a device."""
     lists = problem.values
     if on_host(lists) or problem.tree is not None or select("soft_counts", lists) is None:
         return problem
@@ -39,3 +40,15 @@ def beside(like: Array, *arrays: Array) -> tuple[Array, ...]:
         return arrays
     moved = compat.to_device(compat.array_namespace(*arrays).stack(arrays), compat.device(like))
     return tuple(moved[i, ...] for i in range(len(arrays)))
+
+
+def is_dense(k: int, *, like: Array) -> bool:
+    """Tell whether a system of k unknowns is better solved by elimination, where `like` is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> is_dense(96, like=np.zeros(1)), is_dense(97, like=np.zeros(1))
+    (True, False)
+    """
+    return k <= (DENSE if on_host(like) else DEVICE_DENSE)

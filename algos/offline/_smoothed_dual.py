@@ -53,12 +53,12 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ...backends import kernel
-from ..core.conjugate_gradients import conjugate_gradients, is_dense
+from ..core.conjugate_gradients import conjugate_gradients
 from ..core.reads import read, unread
 from ..core.segments import segment_sum
 from ..core.types import Array
 from ..core.workers import map_in_order, row_parts
-from ._near_host import beside, near_host
+from ._near_host import beside, is_dense, near_host
 
 __all__ = [
     "COOLING",
@@ -397,4 +397,4 @@ def refine_prices(
         if is_last(n_fractional) or is_over():
             break
         temperature, before = temperature / COOLING, n_fractional  # step 6
-    return RefinedPrices(*beside(home, prices), temperature)
+    return RefinedPrices(beside(home, prices)[0], temperature)

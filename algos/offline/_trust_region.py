@@ -42,13 +42,12 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds
-from ..core.conjugate_gradients import is_dense
 from ..core.random import random_signs
 from ..core.types import Array
 from ..scores.sources import ScoreSource, subsample
 from ..scores.statistics import kept_in_memory, median, score_range, strided_ids
 from ._candidates import GROWTH, Candidates, TrustRegion, collect_candidates, next_region
-from ._near_host import beside, near_host
+from ._near_host import beside, is_dense, near_host
 from ._online_prices import averaged_region, learn_prices, passes_are_fast
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._region_from_rows import initial_radius, largest_radius, repair_prices

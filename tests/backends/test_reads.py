@@ -165,9 +165,9 @@ def test_reads_in_a_newton_step_are_noticed(transfers, monkeypatch):
 
     def reading(problem, prices, temperature):
         point = real(problem, prices, temperature)
-        for j in range(problem.lower.shape[0]):
-            point.gradient[j].item()
-            point.counts[j].item()
+        for j in range(problem.lower.shape[0]):  # of the lists: vectors are on the host
+            problem.values[j, 0].item()
+            problem.clusters[j, 0].item()
         return point
 
     monkeypatch.setattr(_smoothed_dual, "evaluate", reading)

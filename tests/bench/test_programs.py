@@ -82,8 +82,13 @@ def test_a_model_of_a_card_says_what_it_waits_for() -> None:
     assert sent.seconds(card) == 20 + 3 + 2 + 0.5
     computed = sent._replace(bytes=500, multiplications=70)
     assert computed.seconds(card) == 110 + 3 + 2 + 0.5
-    few, many = (1_000, sent), (2_000, computed._replace(operations=8))
-    assert module.on_line(few, many, 5_000) == (8, 1, 2_000, 280, 22, 4, 0.5)
+    few, many = (100_000, sent), (200_000, computed._replace(operations=8))
+    more = module.n_blocks(500_000, 1_000) - module.n_blocks(200_000, 1_000)
+    found = module.extrapolated(module.WITHIN, few, many, 500_000, 1_000, 60.0)
+    assert found == (8 + 60 * more, 1, 2_000, 280, 22, 4, 0.5)
+    assert more == 16 - 7
+    found = module.extrapolated(module.NEAREST, few, many, 500_000, 1_000, 60.0)
+    assert found == (8, 1, 2_000, 280, 22, 4, 0.5)
 
 
 def test_sizes_in_a_loop_are_compared() -> None:

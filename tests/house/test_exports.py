@@ -18,7 +18,7 @@ PARTS = {
     "clustering/lloyd": {"check_arguments", "nearest_labels", "share_changed"},
     "clustering/start": {"power_of_two", "sample_rows"},
     "pseudo_labels/energy": {"check_problem", "detached"},
-    "scores/blocks": {"BLOCK_ENTRIES", "DEVICE_ENTRIES", "FEWEST_ROWS"},
+    "scores/blocks": {"BLOCK_ENTRIES", "DEVICE_ENTRIES", "FEWEST_ROWS", "MOST_DEVICE_ROWS"},
     "scores/turns": {"TURN_ROWS"},
     "selection/choice": {"drawn_sample"},
     "selection/result": {"Parts", "prices_lost", "result_of", "standard_error"},
