@@ -10,7 +10,7 @@ from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
 from dualclust.algos.offline import DEFAULT_OPTIONS, SolverOptions
 from dualclust.algos.offline._candidates import TrustRegion
-from dualclust.algos.offline._proof import OfflineAssignment
+from dualclust.algos.offline._proof import OfflineAssignment, best_of
 from dualclust.algos.offline._reduced import ReducedSolution
 from dualclust.algos.offline._search import (
     REPEATS,
@@ -19,7 +19,6 @@ from dualclust.algos.offline._search import (
     Search,
     _passes,
     _started,
-    best_of,
     extrapolated,
 )
 from dualclust.algos.offline.assignment import assign_offline, assign_source
