@@ -162,7 +162,6 @@ def largest_radius(
         return xp.sort(lead, axis=1, stable=False)[:, 1 : min(k, WIDTHS[-1] + 1)]
 
     apart = xp.concat(list(map_parts(leads, scores)))
-    apart = xp.where(xp.isfinite(apart), apart, xp.full_like(apart, math.inf))  # forbidden pairs
     b, columns = apart.shape
     apart = xp.sort(apart, axis=0, stable=False)
     best = RegionLimit(0.0, min(WIDTHS[0], k))

@@ -306,7 +306,7 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
 
 
 def _labeled_online(problem: Problem, search: Search, prices: Array) -> Search:
-    """Line 12: where a loose gap is not proven, the labels of one online pass from these prices."""
+    """Line 11: where a loose gap is not proven, the labels of one online pass from these prices."""
     source, bounds, tol, options = problem[:4]
     is_worth = tol >= ROUGH and passes_are_fast(prices) and not problem.is_over()
     if search.is_proven(tol) or not is_worth:
