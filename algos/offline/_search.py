@@ -38,7 +38,7 @@ from ._online_labels import assign_in_passes
 from ._online_prices import passes_are_fast
 from ._options import SolverOptions
 from ._proof import OfflineAssignment, best_of
-from ._reduced import ReducedSolution, is_small, solve_reduced
+from ._reduced import ROUGH, ReducedSolution, is_small, solve_reduced
 from ._region_from_rows import (
     candidate_counts,
     usable_prices,
@@ -55,10 +55,6 @@ MOSTLY, OFTEN = 0.97, 0.5
 """Shares of the rows with truncated candidates: above the first a search begins with a smaller
 region, because the pass would say nearly nothing; above the second a radius that the caller gave is
 too large."""
-
-ROUGH = 1e-2
-"""Relative gap below which labels are returned with their gap rather than none, and at which those
-of an online pass prove enough: they lack .001 to .005."""
 
 REPEATS, FROM_PASS = (0.0, 1.0, 3.0, 7.0, 15.0), 4
 """How often the last step of the prices is tried again, and passes before the first time: many
@@ -189,8 +185,8 @@ def solve(problem: Problem, prices: Array | None) -> OfflineAssignment:
         problem = problem._replace(price_radius=None)  # prices were farther off, or much nearer
         known = best_of(search.best, search.earlier)
         search = _passes(problem, _started(problem, prices)._replace(earlier=known))
-    if search.best is not None and search.is_proven(tol):
-        return search.best
+    if (best := search.best) is not None and best.gap <= tol:
+        return best
     return _last_resort(problem, search)  # lines 15 and 16
 
 
