@@ -54,6 +54,7 @@ SWITCHES: dict[str, Switch] = {
     "no prices": Switch(_search, "labels_without_prices", _nothing),
     "ties before a pass": Switch(_search, "MOSTLY", 1.0),
     "held back": Switch(_reduced, "_is_held_back", lambda *_: False),
+    "labels of one pass": Switch(_search, "_labeled_online", lambda _, search, __: search),
     "repeated steps": Switch(_search, "extrapolated", _nothing),
     "near is near enough": Switch(_smoothed_dual, "EARLY_PROMISE", 0.0),
     "windows": Switch(_reduced, "MAX_WINDOWS", 0),

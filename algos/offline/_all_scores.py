@@ -3,7 +3,7 @@ r"""Every cluster a candidate: small problems, few clusters, and the optimum as 
 Problem: with all n k scores as candidates nothing is left out, so the prices that paths leave prove
 the optimum. Two ways lead there:
 
-*In full* (`solve_in_full`): Newton's method and paths (`_reduced`) at a gap of 0, from prices given
+*In full* (`solve_in_time`): Newton's method and paths (`_reduced`) at a gap of 0, from prices given
 and from 0. It finds the optimum, and with it the errors: no labels inside the bounds exist, or
 float64 is too short.
 
@@ -33,6 +33,7 @@ symbol                 here           shape    meaning
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NoReturn
 
 import array_api_compat as compat
@@ -47,12 +48,18 @@ from ..scores.statistics import allowed_pairs, check_range, score_range, strided
 from ._candidates import Candidates, TrustRegion, all_candidates
 from ._online_prices import learn_prices
 from ._options import DEFAULT_OPTIONS, SolverOptions
-from ._proof import OfflineAssignment
+from ._proof import OfflineAssignment, best_of
 from ._reduced import labels_by_paths, solve_reduced
 from ._region_from_rows import optimal_shift, repair_prices
 from ._smoothed_dual import RefinedPrices
 
-__all__ = ["raise_no_labels", "raise_without_labels", "solve_few", "solve_in_full"]
+__all__ = [
+    "raise_no_labels",
+    "raise_without_labels",
+    "solve_few",
+    "solve_in_full",
+    "solve_in_time",
+]
 
 TEMPERATURE = 1.0 / 32.0
 """Error of the prices of few clusters, in ranges of scores."""
@@ -64,28 +71,38 @@ LEARNED_PART = 8
 def solve_in_full(
     source: ScoreSource, bounds: SizeBounds, prices: Array | None, options: SolverOptions
 ) -> OfflineAssignment:
-    """Return the optimum from all scores: for few, or where nothing else has helped.
+    """Return the optimum from all scores, where nothing else has helped, however long it takes."""
+    found = solve_in_time(source, bounds, prices, options, lambda: False)
+    return raise_without_labels(source, bounds) if found is None else found
 
-    Prices that leave a gap are dropped: their rounding may hide what scores differ by.
+
+def solve_in_time(
+    source: ScoreSource,
+    bounds: SizeBounds,
+    prices: Array | None,
+    options: SolverOptions,
+    is_over: Callable[[], bool],
+) -> OfflineAssignment | None:
+    """Return the best labels from all scores, the optimum unless the time is up before.
+
+    Prices that leave a gap are dropped: their rounding may hide what scores differ by. None where
+    no labels were found.
     """
     xp, n = compat.array_namespace(bounds.lower), source.group.n_total
     candidates = all_candidates(source, like=bounds.lower)
     zero = xp.zeros(bounds.lower.shape, dtype=xp.float64, device=compat.device(bounds.lower))
     radius = xp.full_like(zero, 2.0 * score_range(candidates.values))
-    starts, found = [zero], list[OfflineAssignment]()
+    starts, best = [zero], None
     if prices is not None and n:
         rows = source.take(strided_ids(n, min(n, options.typical_rows), prices))
         starts = [repair_prices(rows, optimal_shift(prices, bounds), bounds), zero]
     for start in starts:
         region = TrustRegion(start, radius)
-        last = solve_reduced(candidates, bounds, region, 0.0, options=options).assignment
-        if last is not None:
-            found.append(last)
-        if found and found[-1].gap == 0.0:
+        found = solve_reduced(candidates, bounds, region, 0.0, is_over=is_over, options=options)
+        best = best_of(best, found.assignment)
+        if best is not None and best.gap == 0.0:
             break
-    if not found:
-        raise_without_labels(source, bounds)
-    return min(found, key=lambda one: one.gap)._replace(phase="all scores")
+    return None if best is None else best._replace(phase="all scores")
 
 
 def solve_few(
@@ -94,6 +111,8 @@ def solve_few(
     prices: Array | None,
     tol: float,
     options: SolverOptions = DEFAULT_OPTIONS,
+    *,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> OfflineAssignment | None:
     """Return the best labels of all rows, if all scores are finite and in range.
 
@@ -107,11 +126,13 @@ def solve_few(
     tol : float
         Relative gap at which larger windows are not tried.
     options : SolverOptions
+    is_over : callable, optional
+        Asked between paths: whether the time is up.
 
     Returns
     -------
     OfflineAssignment or None
-        None for forbidden pairs, and wherever the paths find no proof.
+        None for forbidden pairs, where the time is up, and wherever the paths find no proof.
 
     Notes
     -----
@@ -145,7 +166,7 @@ def solve_few(
     start = RefinedPrices(prices, TEMPERATURE * score_range(rows))
     size = float(xp.sum(xp.abs(xp.astype(candidates.values[:, 0], xp.float64))))
     # Steps 3 and 4: repair and prove.
-    assignment, _ = labels_by_paths(candidates, bounds, start, tol, size, options)
+    assignment, _ = labels_by_paths(candidates, bounds, start, tol, size, options, is_over=is_over)
     if assignment is None or assignment.gap > tol:
         return None
     return assignment._replace(phase="few clusters")

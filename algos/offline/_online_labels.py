@@ -65,6 +65,8 @@ def assign_in_passes(
     bounds: SizeBounds,
     prices: Array,
     options: SolverOptions = DEFAULT_OPTIONS,
+    *,
+    learns: bool = True,
 ) -> OfflineAssignment | None:
     """Label all rows by online passes, with the gap that the prices prove.
 
@@ -76,13 +78,16 @@ def assign_in_passes(
     prices : (k,) float64 array
         Good ones; the best that candidates have led to.
     options : SolverOptions
+    learns : bool
+        Whether step 1 is made. Prices that all rows have led to are mostly good enough without it,
+        but singletons are then not known.
 
     Returns
     -------
     OfflineAssignment or None
         Labels of this rank's rows, all else of all rows. None if a sample would have to go to a
-        cluster that it must not: never where each may join one cluster or all of them, and labels
-        inside the bounds exist.
+        cluster that it must not: never, with step 1, where each may join one cluster or all of
+        them, and labels inside the bounds exist.
 
     Notes
     -----
@@ -114,8 +119,11 @@ def assign_in_passes(
         singletons = singletons + singleton_counts(block)
         return assign(xp.clip(block, min=FORBIDDEN), loose, state, steps=steps)
 
-    learned = _one_pass(source, bounds, state, learning, steps, keep=False)  # step 1: learn
-    singletons = xp.sum(source.group.gather(singletons[None, :]), axis=0)
+    learned = None
+    if learns:
+        learned = _one_pass(source, bounds, state, learning, steps, keep=False)  # step 1: learn
+        singletons = xp.sum(source.group.gather(singletons[None, :]), axis=0)
+        state = next_pass(learned.state)
     left, is_any = remaining_bounds(bounds, singletons), bool(xp.any(singletons > 0))
     if left is None:
         return None
@@ -125,12 +133,11 @@ def assign_in_passes(
             return assign_remaining(block, left, state, steps)
         return assign(xp.clip(block, min=FORBIDDEN), bounds, state, steps=steps)
 
-    state = next_pass(learned.state)
     last = _one_pass(source, bounds, state, enforcing, steps, keep=True)  # step 2: enforce
     if not math.isfinite(last.objective):
         return None
     # Step 3: prove.
-    best = learned if learned.dual <= last.dual else last
+    best = last if learned is None or last.dual < learned.dual else learned
     rounding = rounding_of(last.worth + best.size)
     # A difference of two large sums: what rounding can hide of it counts as lost, and the bound
     # lies above that of the prices by as much.

@@ -49,6 +49,7 @@ from ._options import SolverOptions
 
 __all__ = [
     "OfflineAssignment",
+    "best_of",
     "in_unit",
     "proven",
     "regrets",
@@ -107,6 +108,11 @@ class OfflineAssignment(NamedTuple):
     def status(self) -> str:
         """Proven: "optimal", or "within gap"."""
         return "optimal" if self.gap == 0.0 else "within gap"
+
+
+def best_of(*found: OfflineAssignment | None) -> OfflineAssignment | None:
+    """Return the labels of the smallest gap, the first of equals; None if there are none."""
+    return min((one for one in found if one is not None), key=lambda one: one.gap, default=None)
 
 
 @kernel

@@ -66,6 +66,11 @@ WINDOW, WINDOW_GROWTH, MAX_WINDOWS = 4.0, 8.0, 4
 """First lead up to which rows may move along a path, in temperatures; the next ones over the one
 before; and how many there are before every row may move."""
 
+ROUGH = 1e-2
+"""Relative gap from which on labels are returned with their gap rather than none, two windows are
+enough, since larger ones may take hundreds of times as long, and one online pass is tried: its
+labels lack .001 to .005."""
+
 FEW_GROWTH = 4
 """How many times `full_entries` scores of few clusters may be, if paths are compiled: above,
 Newton's method on candidates is faster than a path for each row that online passes misplace."""
@@ -182,9 +187,11 @@ def labels_by_paths(
     """Steps 4 and 5: labels, with the prices that the paths have left; None where paths fail."""
     xp, assignment = compat.array_namespace(bounds.lower), None
     lower, upper = bounds.lower - candidates.fixed_counts, bounds.upper - candidates.fixed_counts
-    # No candidate is further behind than this: a larger window would change nothing.
-    largest_lead = 2.0 * float(xp.max(candidates.high - candidates.low))
     prices, window = refined.prices, WINDOW * refined.temperature
+    # No candidate is further behind than this: a larger window would change nothing.
+    largest = 2.0 * float(xp.max(candidates.high - candidates.low))
+    if tol >= ROUGH and math.isfinite(largest):
+        largest = window
     for attempt in range(MAX_WINDOWS + 1):
         slots, moved, _, _, is_stuck = augmenting_paths(
             candidates.values,
@@ -195,7 +202,7 @@ def labels_by_paths(
             window=window if attempt < MAX_WINDOWS else math.inf,
             is_over=is_over,
         )
-        if is_stuck and (window > largest_lead or is_over()):
+        if is_stuck and (window > largest or is_over()):
             break
         window *= WINDOW_GROWTH
         if is_stuck:
@@ -206,7 +213,7 @@ def labels_by_paths(
         assignment, misplaced = proven(candidates, slots, prices, bounds, scale, options)
         if misplaced <= tol / 8.0 * max(size, abs(assignment.upper_bound)):
             break
-    if is_stuck or assignment is None:
+    if assignment is None:
         return None, prices
     if assignment.gap > 0.0:
         # The rounding of prices may be more than labels are worth; prices of 0 have none.

@@ -53,12 +53,14 @@ __all__ = [
     "raise_empty_clusters",
     "repair_prices",
     "usable_prices",
+    "usable_radius",
     "wide_enough",
     "within_memory",
 ]
 
-SMALLEST = 2.0**-500
-"""Stands for a radius of 0, so that a lead of 0 over it is 0."""
+SMALLEST, LARGEST = 2.0**-500, 2.0**100
+"""Of a radius in the unit of the source: a lead of 0 over the first is 0, and sums of the second
+with scores of float32 are finite."""
 
 TYPICAL_CLUSTERS = 8
 """Clusters of a typical row that the first trust region holds; 4 and 16 cost the same."""
@@ -160,7 +162,6 @@ def largest_radius(
         return xp.sort(lead, axis=1, stable=False)[:, 1 : min(k, WIDTHS[-1] + 1)]
 
     apart = xp.concat(list(map_parts(leads, scores)))
-    apart = xp.where(xp.isfinite(apart), apart, xp.full_like(apart, math.inf))  # forbidden pairs
     b, columns = apart.shape
     apart = xp.sort(apart, axis=0, stable=False)
     best = RegionLimit(0.0, min(WIDTHS[0], k))
@@ -292,6 +293,21 @@ def usable_prices(source: ScoreSource, prices: Array) -> Array | None:
     if largest - math.frexp(score_range(rows))[1] > LARGEST_EXPONENT:
         return None
     return times_power_of_two(prices, -source.exponent)
+
+
+def usable_radius(radius: Array, exponent: int) -> Array:
+    """Return a radius in the unit of the source, neither too small for float64 nor too large.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> usable_radius(np.asarray([2.0**900, 2.0**-800]), -700) == [LARGEST, 2.0**-100]
+    array([ True,  True])
+    """
+    xp = compat.array_namespace(radius)
+    most = math.ldexp(LARGEST, min(exponent, 900))  # what is larger would overflow
+    radius = times_power_of_two(xp.clip(radius, max=most), -exponent)
+    return xp.clip(radius, min=SMALLEST, max=LARGEST)
 
 
 def repair_prices(scores: Array, prices: Array, bounds: SizeBounds) -> Array:

@@ -25,29 +25,36 @@ from ..core.reads import entries
 from ..core.types import Array
 from ..scores.deadline import Deadline, is_over
 from ..scores.nearest import best_clusters
-from ..scores.sources import ScoreSource, times_power_of_two
-from ._all_scores import raise_no_labels, solve_few, solve_in_full
+from ..scores.sources import ScoreSource
+from ._all_scores import (
+    raise_no_labels,
+    raise_without_labels,
+    solve_few,
+    solve_in_full,
+    solve_in_time,
+)
 from ._candidates import TooManyCandidatesError, TrustRegion, collect_candidates, next_region
 from ._online_labels import assign_in_passes
+from ._online_prices import passes_are_fast
 from ._options import SolverOptions
-from ._proof import OfflineAssignment
-from ._reduced import ReducedSolution, is_small, solve_reduced
-from ._region_from_rows import candidate_counts, usable_prices, wide_enough, within_memory
+from ._proof import OfflineAssignment, best_of
+from ._reduced import ROUGH, ReducedSolution, is_small, solve_reduced
+from ._region_from_rows import (
+    candidate_counts,
+    usable_prices,
+    usable_radius,
+    wide_enough,
+    within_memory,
+)
 from ._special_cases import labels_without_prices, region_of_distinct_rows
 from ._trust_region import initial_region
 
-__all__ = ["Phase", "Problem", "Search", "best_of", "extrapolated", "solve"]
-
-LEAST_RADIUS, MOST_RADIUS = 2.0**-500, 2.0**100
-"""Of a radius in the unit of the source: sums with scores of float32 are finite."""
+__all__ = ["Phase", "Problem", "Search", "extrapolated", "solve"]
 
 MOSTLY, OFTEN = 0.97, 0.5
 """Shares of the rows with truncated candidates: above the first a search begins with a smaller
 region, because the pass would say nearly nothing; above the second a radius that the caller gave is
 too large."""
-
-ROUGH = 1e-2
-"""Relative gap below which labels are returned with their gap rather than none."""
 
 REPEATS, FROM_PASS = (0.0, 1.0, 3.0, 7.0, 15.0), 4
 """How often the last step of the prices is tried again, and passes before the first time: many
@@ -136,7 +143,7 @@ class Search(NamedTuple):
     best : OfflineAssignment or None
         The best labels from candidates.
     earlier : OfflineAssignment or None
-        The best labels of a search before this one, from a radius that was given.
+        The best labels of online passes, and of a search before this one.
     last_prices : (k,) float64 array, or None
         Prices inside the region of the last pass; None after steps were repeated.
     """
@@ -164,17 +171,12 @@ class Search(NamedTuple):
         return self.best is not None and self.best.gap <= tol
 
 
-def best_of(*found: OfflineAssignment | None) -> OfflineAssignment | None:
-    """Return the labels of the smallest gap, the first of equals; None if there are none."""
-    return min((one for one in found if one is not None), key=lambda one: one.gap, default=None)
-
-
 def solve(problem: Problem, prices: Array | None) -> OfflineAssignment:
     """Solve in the unit of the source, from prices and a radius in the unit of the caller."""
     source, tol, radius = problem.source, problem.tol, problem.price_radius
     prices = None if prices is None else usable_prices(source, prices)
     if radius is not None:
-        radius = None if prices is None else _radius_in_unit(radius, source.exponent)
+        radius = None if prices is None else usable_radius(radius, source.exponent)
         problem = problem._replace(price_radius=radius)
     if (found := _without_passes(problem, prices)) is not None:  # lines 1 to 3
         return found
@@ -183,8 +185,8 @@ def solve(problem: Problem, prices: Array | None) -> OfflineAssignment:
         problem = problem._replace(price_radius=None)  # prices were farther off, or much nearer
         known = best_of(search.best, search.earlier)
         search = _passes(problem, _started(problem, prices)._replace(earlier=known))
-    if search.best is not None and search.is_proven(tol):
-        return search.best
+    if (best := search.best) is not None and best.gap <= tol:
+        return best
     return _last_resort(problem, search)  # lines 15 and 16
 
 
@@ -192,10 +194,14 @@ def _without_passes(problem: Problem, prices: Array | None) -> OfflineAssignment
     """Lines 1 to 3: labels of small problems, or those that need no price, or of few clusters."""
     source, bounds, tol, options = problem[:4]
     if problem.n_scores <= options.full_entries:
-        return solve_in_full(source, bounds, prices, options)
+        found = solve_in_time(source, bounds, prices, options, problem.is_over)
+        if found is not None:
+            return found
+        if not problem.is_over():
+            raise_without_labels(source, bounds)
     free = labels_without_prices(source, bounds, tol, options) if prices is None else None
     if free is None and is_small(source.group.n_total, source.n_clusters, options, bounds.lower):
-        return solve_few(source, bounds, prices, tol, options)
+        return solve_few(source, bounds, prices, tol, options, is_over=problem.is_over)
     return free
 
 
@@ -282,7 +288,7 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
     xp = compat.array_namespace(solution.prices)
     is_clamped = bool(xp.any(candidates.clamped(solution.bound_prices)))
     del candidates  # as much memory as the next ones take
-    search = search.judged(solution)
+    search = _labeled_online(problem, search.judged(solution), solution.bound_prices)
     if search.is_proven(tol):
         return search._replace(phase=Phase.END)
     search = _next_pass(problem, search, solution, truncated, n_passes)
@@ -293,6 +299,18 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
             region = TrustRegion(farther, search.region.radius)
             return search._replace(region=region, last_prices=None)
     return search._replace(last_prices=last)
+
+
+def _labeled_online(problem: Problem, search: Search, prices: Array) -> Search:
+    """Line 11: where a loose gap is not proven, the labels of one online pass from these prices."""
+    source, bounds, tol, options = problem[:4]
+    is_worth = tol >= ROUGH and passes_are_fast(prices) and not problem.is_over()
+    if search.is_proven(tol) or not is_worth:
+        return search
+    online = assign_in_passes(source, bounds, prices, options, learns=False)
+    if online is None or online.gap > tol:
+        return search._replace(earlier=best_of(search.earlier, online))
+    return search._replace(best=online)
 
 
 def _next_pass(
@@ -315,8 +333,8 @@ def extrapolated(
 ) -> Array | None:
     """Repeat the last step of the prices as often as it lowers the dual value, or return None.
 
-    A small region that follows prices over a long way moves them by its radius in each pass, often
-    in the same direction. The dual value ``D(pi) = sum_i max_k (s_ik + pi_k) + price of bounds`` is
+    A small region that follows prices over a long way often moves them in the same direction. The
+    dual value ``D(pi) = sum_i max_k (s_ik + pi_k) + price of bounds`` is
     convex along it: one pass adds it up for some multiples of the step.
 
     Examples
@@ -351,9 +369,8 @@ def extrapolated(
 def _last_resort(problem: Problem, search: Search) -> OfflineAssignment:
     """Lines 15 and 16: the best labels so far, those of online passes, or the optimum.
 
-    With a time limit, or once somebody has asked for the end, all scores are the last resort only
-    where nothing else has led to labels: paths through them may take hundreds of passes, and do not
-    read the clock.
+    With a time limit, or once somebody has asked for the end, all scores, however long they take,
+    are for where nothing else has led to labels.
     """
     source, bounds, tol, options = problem[:4]
     deadline, online = problem.deadline, search.earlier
@@ -377,18 +394,3 @@ def _most_scores(problem: Problem, search: Search) -> float:
         return math.inf
     options = problem.options
     return options.last_entries if search.best is None else options.retry_entries
-
-
-def _radius_in_unit(radius: Array, exponent: int) -> Array:
-    """Return a radius in the unit of the source, neither too small for float64 nor too large.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> _radius_in_unit(np.asarray([2.0**900, 2.0**-800]), -700) == [MOST_RADIUS, 2.0**-100]
-    array([ True,  True])
-    """
-    xp = compat.array_namespace(radius)
-    most = math.ldexp(MOST_RADIUS, min(exponent, 900))  # what is larger would overflow
-    radius = times_power_of_two(xp.clip(radius, max=most), -exponent)
-    return xp.clip(radius, min=LEAST_RADIUS, max=MOST_RADIUS)

@@ -69,10 +69,6 @@ SAMPLE_PART = 4
 SAMPLE_GROWTH = 8
 """Rows of a sample over those of the one before: the error of the prices falls to a third."""
 
-FULL_WIDTH_ROWS, NARROWER = 2**18, 8
-"""Rows of a sample up to which rows have `sample_width` candidates; above, an eighth: prices are
-known better, and averages mostly take the place of candidates."""
-
 KEPT_SCORES = 2**24
 """Scores of a sample up to which they are kept for all passes over it: 64 MiB of float32."""
 
@@ -195,15 +191,9 @@ def _sample_sizes(n: int, k: int, options: SolverOptions) -> list[int]:
     sizes = [min(n, max(few, options.sample_rows_per_cluster * k))]
     while True:
         m = SAMPLE_GROWTH * sizes[-1]
-        if 4 * m >= 3 * n or m * _width(m, options) > options.sample_entries:
+        if 4 * m >= 3 * n or m * options.sample_width > options.sample_entries:
             return sizes
         sizes.append(m)
-
-
-def _width(m: int, options: SolverOptions) -> int:
-    """Return how many candidates a row of a sample of m rows has."""
-    width = options.sample_width
-    return width if m <= FULL_WIDTH_ROWS else max(2, width // NARROWER)
 
 
 def _sample(
@@ -228,8 +218,8 @@ def _refine_on(
 
     It is if it did not move, and clamps no price.
     """
-    xp, m = compat.array_namespace(region.center), sample.source.group.n_total
-    following: _Attempt | None = _Attempt(region, _width(m, options))
+    xp = compat.array_namespace(region.center)
+    following: _Attempt | None = _Attempt(region, options.sample_width)
     while following is not None:
         attempt = following
         found = _refined(sample, attempt)  # step 2

@@ -176,7 +176,7 @@ PLANTED: tuple[PlantedError, ...] = (
         ("wrong constant", "tol=0.0,", "tol=0.02,"),
     ),
     *errors_in(
-        "algos.offline._all_scores.solve_in_full",
+        "algos.offline._all_scores.solve_in_time",
         (
             "ignored argument",
             "region, 0.0,",

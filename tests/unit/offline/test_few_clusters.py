@@ -132,7 +132,9 @@ def test_labels_with_a_gap_are_left_to_others(monkeypatch):
     bounds = SizeBounds.from_counts([10] * 3, [20] * 3, n_samples=40)
     found = solve_few(score_source(scores), bounds, None, 0.0)
     for given, wanted in ((None, None), (found._replace(gap=0.5), None), (found, found)):
-        monkeypatch.setattr(_all_scores, "labels_by_paths", lambda *args, given=given: (given, 0))
+        monkeypatch.setattr(
+            _all_scores, "labels_by_paths", lambda *_, given=given, **__: (given, 0)
+        )
         again = solve_few(score_source(scores), bounds, None, 0.25)
         assert (again is None) == (wanted is None)
         assert again is None or again.labels is wanted.labels

@@ -10,16 +10,16 @@ from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
 from dualclust.algos.offline import DEFAULT_OPTIONS, SolverOptions
 from dualclust.algos.offline._candidates import TrustRegion
-from dualclust.algos.offline._proof import OfflineAssignment
+from dualclust.algos.offline._proof import OfflineAssignment, best_of
 from dualclust.algos.offline._reduced import ReducedSolution
 from dualclust.algos.offline._search import (
     REPEATS,
     Phase,
     Problem,
     Search,
+    _after_pass,
     _passes,
     _started,
-    best_of,
     extrapolated,
 )
 from dualclust.algos.offline.assignment import assign_offline, assign_source
@@ -140,6 +140,30 @@ def test_how_a_search_begins_and_ends(options, radius, begins, is_proven):
         problem.source, bounds, prices=prices, price_radius=own, options=made
     )  # starts again without the radius, or from all scores
     assert whole.gap <= 1e-4
+
+
+def test_a_region_that_memory_does_not_hold_is_halved_and_follows(rng):
+    n, k = 512, 16
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+    options = SolverOptions(max_entries=4 * n, entries_per_row=0.0)
+    problem = Problem(score_source(rng.normal(size=(n, k))), bounds, 1e-4, options)
+    region = TrustRegion(np.zeros(k), np.full(k, 8.0))
+    after = _after_pass(problem, Search(region, 16, Phase.WIDEN, None, region.center), 0)
+    assert after.phase is Phase.FOLLOW
+    assert (after.region.radius == 4.0).all()
+    assert after.best is None
+
+
+def test_rows_without_meaning_are_named_though_memory_is_short(rng):
+    """Most of the rows that tell how large a region may be are such; the first row is not."""
+    n, k = 4_096, 24
+    scores = rng.normal(size=(n, k))
+    scores[7:] = math.nan
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+    options = SolverOptions(full_entries=0, max_entries=6 * n, entries_per_row=0.0)
+    given = {"prices": np.zeros(k), "price_radius": np.ones(k), "options": options}
+    with pytest.raises(InvalidValueError, match=r"row 7\b"):
+        assign_source(score_source(scores), bounds, **given)
 
 
 def test_a_problem_counts_the_scores_of_all_ranks():

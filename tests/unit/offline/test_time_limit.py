@@ -105,10 +105,34 @@ def test_the_steps_say_what_has_found_the_labels(rng, crowded):
     assert assign_exact(few[:40], small).phase == "all scores"
 
 
-def test_a_small_problem_is_solved_before_anyone_looks_at_the_clock(rng):
-    scores = rng.normal(size=(60, 5))
-    bounds = SizeBounds.from_ratios(5, n_samples=60, lower=0.9, upper=1.1)
-    assert assign_exact(scores, bounds, time_limit=0.0).gap == 0.0
+@pytest.mark.parametrize(
+    ("n", "k", "phase"), [(300, 20, "all scores"), (20_000, 4, "few clusters")]
+)
+def test_small_problems_and_few_clusters_look_at_the_clock(n, k, phase, rng):
+    scores = rng.normal(size=(n, k)) + np.linspace(0.0, 1.0, k)
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+    clock = Asked()
+    whole = assign_exact(scores, bounds, time_limit=Deadline(1e9, clock=clock))
+    assert (whole.gap, whole.phase) == (0.0, phase)
+    phases = []
+    for asked in range(int(clock.now) + 2):
+        found = assign_exact(scores, bounds, time_limit=Deadline(asked, clock=Asked()))
+        assert (found.counts >= bounds.lower).all()
+        assert (found.counts <= bounds.upper).all()
+        assert found.objective <= whole.objective <= found.upper_bound + found.rounding
+        phases.append(found.phase)
+    assert (phases[0], phases[-1]) == ("online passes", phase)
+
+
+def test_a_loose_gap_is_proven_by_the_labels_of_one_pass(crowded):
+    """Where paths give up, because prices are clamped; a closer gap takes further passes."""
+    scores, bounds, best = crowded
+    options = SolverOptions(full_entries=0)
+    loose = assign_offline(scores, bounds, tol=1e-2, options=options)
+    assert loose.phase == "online passes"
+    assert 0.0 < loose.gap <= 1e-2
+    check(loose, scores, bounds, best)
+    assert assign_offline(scores, bounds, tol=1e-3, options=options).phase == "candidates"
 
 
 def test_forbidden_pairs_that_passes_do_not_solve_are_solved_from_all_scores(rng):
