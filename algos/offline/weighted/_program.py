@@ -189,7 +189,9 @@ def best_whole(
 
     n, k = len(values), len(values[0])
     best = [max(row) for row in values]
-    loss = [[b - v if v > -math.inf else 0.0 for v in row] for row, b in zip(values, best, strict=True)]
+    loss = [
+        [b - v if v > -math.inf else 0.0 for v in row] for row, b in zip(values, best, strict=True)
+    ]
     unit = (max(map(max, loss)) or 1.0) / RANGE
     mass = max(sizes) or 1.0
     pairs = list(range(n * k))

@@ -71,9 +71,7 @@ def repaired(
     array([1, 0])
     """
     xp, (m, k) = compat.array_namespace(scores), scores.shape
-    rows, clusters = (
-        xp.arange(n, dtype=xp.int64, device=compat.device(labels)) for n in (m, k)
-    )
+    rows, clusters = (xp.arange(n, dtype=xp.int64, device=compat.device(labels)) for n in (m, k))
     for _ in range(STEPS_PER_CLUSTER * k):
         state = _Loads(loads, lower, upper)
         outside = entries("excess", state.excess())
@@ -96,7 +94,7 @@ def _best_step(
     scores: Array, sizes: Array, labels: Array, loads: _Loads, cluster: int, excess: float
 ) -> list[tuple[int, int]]:
     """Rows and where they go: a move if there is one, else a swap, else none."""
-    xp, k = compat.array_namespace(scores), scores.shape[1]
+    xp = compat.array_namespace(scores)
     own = xp.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
     order = xp.argsort(xp.astype(labels != cluster, xp.int8), stable=True)
     n_here = int(xp.sum(xp.astype(labels == cluster, xp.int64)))

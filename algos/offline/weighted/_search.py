@@ -29,39 +29,42 @@ from ...bounds.sizes import SizeBounds
 from ...core.error_free import sum_of_differences
 from ...core.errors import InfeasibleBoundsError, InvalidValueError
 from ...core.reads import entries, read
+from ...core.segments import segment_sum
 from ...core.types import Array
 from ...scores.sources import ScoreSource, subsample
 from ...scores.statistics import score_range, strided_ids
 from .._candidates import TrustRegion, all_candidates, collect_candidates
 from .._proof import rounding_of
-from .._smoothed_dual import SmoothedDual, refine_prices
+from .._smoothed_dual import RefinedPrices, SmoothedDual, refine_prices
 from .._trust_region import initial_region
-from ._program import TOLERANCE, Corner, Program, Shared, corner_of
+from ._corners import FreeRows, best_corner, places_of
+from ._infeasible import check_shares_exist
+from ._program import Shared
 
-__all__ = ["Found", "Problem", "places_of", "problem_of", "solved"]
+__all__ = ["Found", "Problem", "problem_of", "solved"]
 
-SMALL = 2**12
-"""Scores of a problem whose rows keep all clusters, without a region."""
+SMALL, FULL, WIDER = 2**12, 2**18, 16.0
+"""Scores up to which the program has them all, and up to which rows keep all clusters; Newton's
+method then looks for prices in a region so many times as wide."""
 
 LEAST_SIZE = 2.0**-10
 """Of the mean size: rows that are smaller count as large where sizes divide."""
 
-WIDTH, GROWTH, MOST_PASSES = 16, 4.0, 8
-"""Candidates of a row at first, growth of the region and of them, and passes before all rows keep
-all clusters."""
+WIDTH, GROWTH, MOST_PASSES = 16, 4, 12
+"""Candidates of a row at first, their growth where some were cut off, and passes before all rows
+keep all clusters."""
 
-COPIES = 2
-"""Rows of the sample by size that Newton's method sees, over the rows that are left."""
+CLAMPED, WIDEN, NARROW = 1.0 - 1e-9, 4.0, 0.5
+"""Share of the radius from which on a price is clamped, and what happens to the radius of a price
+that was, and that was not."""
 
-ON_BORDER, WINDOW = 2.0, 8.0
-"""Rows of each cluster that nearly tie where Newton's method ends, and the lead of rows that the
-program has at first, in units of its last temperature."""
+TEMPERATURE, REHEATED, ON_BORDER, WINDOW = 0.03125, 4.0, 4.0, 8.0
+"""First temperature of Newton's method in mean radii, that of the second time in units of the last
+one, rows of each cluster that nearly tie where it ends, and the lead of rows that the program has
+at first, in units of the last temperature."""
 
-RAISE, MOST_RAISES = 16.0, 15
-"""Growth of what load costs where all clusters are candidates, and how often it grows."""
-
-NEAR = 1e-11
-"""Of the scores of a row: a candidate that is worth so little more is none."""
+PATIENCE = 4
+"""Passes that miss the bounds before the question whether shares of rows meet them."""
 
 FREE_SHARE = 0.1
 """Share of the rows that are left around prices that are given."""
@@ -100,19 +103,16 @@ class Found(NamedTuple):
 
 
 class _Pass(NamedTuple):
-    """Labels, shared rows and prices from the candidates, and whether bounds were met by them."""
+    """Labels, shared rows and prices from the candidates of a region.
+
+    Whether the bounds are not met there, and whether rows have lost candidates to the width.
+    """
 
     labels: Array
     shared: list[Shared]
     prices: Array
     is_stuck: bool
-
-
-def places_of(mask: Array) -> Array:
-    """Return where an (n,) bool array is true, (m,) int64, in order."""
-    xp = compat.array_namespace(mask)
-    order = xp.argsort(xp.astype(mask, xp.int8), descending=True, stable=True)
-    return xp.astype(order[: int(xp.sum(xp.astype(mask, xp.int64)))], xp.int64)
+    is_truncated: bool
 
 
 def problem_of(source: ScoreSource, bounds: LoadBounds) -> tuple[Problem, float]:
@@ -131,14 +131,42 @@ def problem_of(source: ScoreSource, bounds: LoadBounds) -> tuple[Problem, float]
     least = [max(v, total - (room - u), 0.0) for v, u in zip(low, high, strict=True)]
     most = [min(u, total - (needed - v)) for v, u in zip(low, high, strict=True)]
     device = compat.device(bounds.sizes)
+    lower, upper = (
+        xp.asarray(side, dtype=xp.float64, device=device)
+        for side in ([v - slack for v in least], [v + slack for v in most])
+    )
     sizes = bounds.sizes / unit
-    return Problem(
-        source=source,
-        sizes=sizes,
-        divisors=xp.clip(sizes, min=max(LEAST_SIZE * total / max(n, 1), 2.0**-1000)),
-        lower=xp.asarray([v - slack for v in least], dtype=xp.float64, device=device),
-        upper=xp.asarray([v + slack for v in most], dtype=xp.float64, device=device),
-    ), unit
+    divisors = xp.clip(sizes, min=LEAST_SIZE * (total or 2.0**10 * n) / max(n, 1))
+    source = _without_too_large(source, sizes, upper)
+    return Problem(source, sizes, divisors, lower, upper), unit
+
+
+def _without_too_large(source: ScoreSource, sizes: Array, upper: Array) -> ScoreSource:
+    """Forbid pairs of a row and a cluster that does not hold it: no labels inside have them.
+
+    Raises `InfeasibleBoundsError` for a row that none holds.
+    """
+    xp = compat.array_namespace(sizes)
+    if not sizes.shape[0]:
+        return source
+    largest, least, most = read(xp.max(sizes), xp.min(upper), xp.max(upper))
+    if largest <= least:
+        return source
+    if largest > most:
+        row = int(xp.argmax(sizes))
+        msg = (
+            f"no labels have loads inside the bounds: sample {row} is {largest / most:.4g} times "
+            "as large as what any cluster holds. To fix this, raise upper bounds, or split it"
+        )
+        raise InfeasibleBoundsError(msg, clusters=tuple(range(int(upper.shape[0]))), excess=1)
+
+    def fitting(scores: Array, own: Array) -> Array:
+        return xp.where(own[:, None] <= upper, scores, xp.full_like(scores, -math.inf))
+
+    return source._replace(
+        block=lambda a, b: fitting(source.block(a, b), sizes[a:b]),
+        take=lambda ids: fitting(source.take(ids), xp.take(sizes, ids)),
+    )
 
 
 def solved(problem: Problem, prices: Array | None) -> Found:
@@ -146,18 +174,36 @@ def solved(problem: Problem, prices: Array | None) -> Found:
     n, k = problem.source.group.n_total, problem.source.n_clusters
     region, width, n_passes = _first_region(problem, prices), WIDTH, 0
     while True:
-        is_whole = n * k <= SMALL or n_passes >= MOST_PASSES or k == 1
+        is_whole = n * k <= FULL or n_passes >= MOST_PASSES or k == 1
         done = _pass(problem, region, None if is_whole else width)
         if not done.is_stuck:
             found = _proven(problem, done)
             if found.is_solved or is_whole:
                 return found
-        elif is_whole:
-            msg = "no labels have loads inside the bounds, because of forbidden pairs or of rows"
-            msg = f"{msg} larger than what clusters hold. To fix this, allow more, or widen them"
-            raise InfeasibleBoundsError(msg)
-        n_passes, width = n_passes + 1, int(GROWTH * width)
-        region = TrustRegion(done.prices, GROWTH * region.radius)
+        elif is_whole or n_passes == PATIENCE:
+            check_shares_exist(problem.source, problem.sizes, problem.lower, problem.upper)
+            if is_whole:
+                msg = (
+                    "bounds must be wider than 1e-7 of the largest size, got some that HiGHS "
+                    "cannot tell from others. To fix this, widen them"
+                )
+                raise InvalidValueError(msg)
+        n_passes += 1
+        width = GROWTH * width if done.is_truncated else width
+        region = _next_region(region, done.prices)
+
+
+def _is_clamped(region: TrustRegion, prices: Array) -> Array:
+    """Which prices are at an end of the region, (k,) bool."""
+    xp = compat.array_namespace(prices)
+    return xp.abs(prices - region.center) >= CLAMPED * region.radius
+
+
+def _next_region(region: TrustRegion, prices: Array) -> TrustRegion:
+    """Around better prices: wider where they were clamped, else narrower."""
+    xp = compat.array_namespace(prices)
+    factors = xp.where(_is_clamped(region, prices), WIDEN + 0.0 * prices, NARROW + 0.0 * prices)
+    return TrustRegion(prices, factors * region.radius)
 
 
 def _by_size(sizes: Array, m: int) -> Array:
@@ -232,24 +278,36 @@ def _pass(problem: Problem, region: TrustRegion, width: int | None) -> _Pass:
     labels = xp.astype(candidates.labels, xp.int64)
     sizes = xp.take(problem.sizes, rows)
     fixed = loads_of(xp.where(candidates.is_free, 0.0 * problem.sizes, problem.sizes), labels, k)
+    is_truncated = bool(xp.any(candidates.is_truncated))
     if not rows.shape[0]:
-        is_stuck = bool(xp.any((fixed < problem.lower) | (fixed > problem.upper)))
-        return _Pass(labels, [], prices, is_stuck)
+        moves = xp.where(fixed < problem.lower, radius, xp.zeros_like(radius))
+        moves = xp.where(fixed > problem.upper, -radius, moves)
+        return _Pass(labels, [], prices + moves, bool(xp.any(moves != 0.0)), is_truncated)
+    free = FreeRows(names, values, sizes, fixed, problem.lower, problem.upper)
+    box = region.box
+    if width is None:
+        box = prices - math.inf, prices + math.inf
+        region = region._replace(radius=WIDER * radius)
     window = math.inf
-    if width is not None:
-        prices, window = _newton(problem, region, rows, values, names, fixed)
-    free = _Free(names, values, sizes, fixed, problem.lower, problem.upper)
-    own, shared, prices, is_stuck = _corner(free, prices, region, window, is_whole=width is None)
+    if width is not None or math.prod(values.shape) > SMALL:
+        divisors = xp.take(problem.divisors, rows)
+        prices, window = _newton(free, divisors, region)
+    if width is not None and bool(xp.any(_is_clamped(region, prices))):
+        return _Pass(labels, [], prices, True, is_truncated)
+    found = best_corner(free, prices, window, box)
     place = xp.clip(xp.cumulative_sum(xp.astype(candidates.is_free, xp.int64)) - 1, min=0)
-    labels = xp.where(candidates.is_free, xp.take(own, place), labels)
-    shared = [row._replace(row=int(rows[row.row])) for row in shared]
-    return _Pass(labels, shared, prices, is_stuck)
+    labels = xp.where(candidates.is_free, xp.take(found.clusters, place), labels)
+    shared = [row._replace(row=int(rows[row.row])) for row in found.shared]
+    return _Pass(labels, shared, found.prices, found.is_stuck, is_truncated)
 
 
 def _scores_of(source: ScoreSource, rows: Array, names: Array) -> Array:
     """The scores of the candidates as they are, float64."""
     xp = compat.array_namespace(names)
-    parts, step = [xp.zeros((0, names.shape[1]), dtype=xp.float64, device=compat.device(names))], 2**13
+    parts, step = (
+        [xp.zeros((0, names.shape[1]), dtype=xp.float64, device=compat.device(names))],
+        2**13,
+    )
     for start in range(0, rows.shape[0], step):
         some = xp.astype(source.take(rows[start : start + step]), xp.float64)
         own = names[start : start + step, :]
@@ -258,164 +316,37 @@ def _scores_of(source: ScoreSource, rows: Array, names: Array) -> Array:
     return xp.concat(parts)
 
 
-def _newton(
-    problem: Problem, region: TrustRegion, rows: Array, values: Array, names: Array, fixed: Array
-) -> tuple[Array, float]:
-    """Step 3: prices, and the lead up to which rows nearly tie there."""
-    xp, k = compat.array_namespace(values), problem.source.n_clusters
-    sizes, divisors = xp.take(problem.sizes, rows), xp.take(problem.divisors, rows)
-    m = COPIES * int(rows.shape[0])
-    (total,) = read(xp.sum(sizes))
+def _newton(free: FreeRows, divisors: Array, region: TrustRegion) -> tuple[Array, float]:
+    """Step 3: prices, and the lead in units of size up to which rows nearly tie there."""
+    xp, (m, _) = compat.array_namespace(free.values), free.values.shape
+    (total,) = read(xp.sum(free.sizes))
     if total == 0.0:
         return region.center, 0.0
-    drawn = _by_size(sizes, m)
-    rate = m / total
+    drawn, rate = _by_size(free.sizes, m), m / total
+    low, high = region.box
     dual = SmoothedDual(
-        values=xp.take(values, drawn, axis=0) / xp.take(divisors, drawn)[:, None],
-        clusters=xp.astype(xp.take(names, drawn, axis=0), xp.int32),
-        fixed_counts=rate * fixed,
-        lower=rate * problem.lower,
-        upper=rate * problem.upper,
-        low=region.center - region.radius,
-        high=region.center + region.radius,
+        values=xp.take(free.values, drawn, axis=0) / xp.take(divisors, drawn)[:, None],
+        clusters=xp.astype(xp.take(free.names, drawn, axis=0), xp.int32),
+        fixed_counts=rate * free.fixed,
+        lower=rate * free.lower,
+        upper=rate * free.upper,
+        low=low,
+        high=high,
     )
     (mean,) = read(xp.mean(region.radius))
-    refined = refine_prices(
-        dual, region.center, start=0.125 * mean, fractional=ON_BORDER * COPIES * k
-    )
-    return refined.prices, WINDOW * refined.temperature
-
-
-class _Free(NamedTuple):
-    """Rows that are left, (m, w) clusters and scores, and what all bounds and fixed rows leave."""
-
-    names: Array
-    values: Array
-    sizes: Array
-    fixed: Array
-    lower: Array
-    upper: Array
-
-
-def _corner(
-    free: _Free, start: Array, region: TrustRegion, window: float, *, is_whole: bool
-) -> tuple[Array, list[Shared], Array, bool]:
-    """Step 4: slots, shared rows and prices of a corner that no candidate is worth more than.
-
-    Also whether it had to buy load. What that costs grows where all clusters are candidates.
-    """
-    xp = compat.array_namespace(start)
-    priced, best = _priced(free, start)
-    behind = best[:, None] - priced
-    kept = behind <= min(window, 2.0**200) * free.sizes[:, None]
-    largest = float(xp.max(xp.where(xp.isfinite(behind), behind, xp.zeros_like(behind))))
-    if is_whole:
-        less = more = xp.zeros_like(start) + 2.0 * (largest or 1.0)
-        kept = xp.isfinite(behind) if math.prod(behind.shape) <= SMALL else kept
-    else:
-        ends = region.center + region.radius, region.center - region.radius
-        less, more = (xp.clip(v, min=0.0) for v in (ends[0] - start, start - ends[1]))
-    n_raised, tol = 0, NEAR * (largest + xp.abs(best))
-    while True:
-        corner, program = _solved(free, priced, behind, kept, start, less, more)
-        changes = xp.asarray(corner.changes, dtype=xp.float64, device=compat.device(start))
-        now, _ = _priced(free, start + changes)
-        inside = xp.max(xp.where(kept, now, xp.full_like(now, -math.inf)), axis=1)
-        new = (now > (inside + tol)[:, None]) & ~kept
-        if bool(xp.any(new)):
-            kept = kept | new
-        elif corner.is_stuck and is_whole and n_raised < MOST_RAISES:
-            n_raised, less, more = n_raised + 1, RAISE * less, RAISE * more
-        else:
-            break
-    return *_shares(free, priced, kept, corner, program), start + changes, corner.is_stuck
-
-
-def _solved(
-    free: _Free,
-    priced: Array,
-    behind: Array,
-    kept: Array,
-    prices: Array,
-    less: Array,
-    more: Array,
-) -> tuple[Corner, Program]:
-    """Solve the program of the pairs that are kept, of the rows that have several."""
-    xp, k = compat.array_namespace(prices), prices.shape[0]
-    slots = xp.argmax(xp.where(kept, priced, xp.full_like(priced, -math.inf)), axis=1)
-    own = xp.take_along_axis(free.names, slots[:, None], axis=1)[:, 0]
-    is_border = xp.sum(xp.astype(kept, xp.int64), axis=1) > 1
-    alone = xp.where(is_border, 0.0 * free.sizes, free.sizes)
-    base = free.fixed + loads_of(alone, own, k)
-    width = kept.shape[1]
-    pairs = places_of(xp.reshape(kept & is_border[:, None], (-1,)))
-    rows = pairs // width
-    number = xp.cumulative_sum(xp.astype(is_border, xp.int64)) - 1
-
-    def listed(values: Array) -> list[float]:
-        return entries("values", values)
-
-    return corner_of(
-        program := Program(
-            rows=listed(xp.take(number, rows)),
-            clusters=listed(xp.take(xp.reshape(free.names, (-1,)), pairs)),
-            gains=listed(-xp.take(xp.reshape(behind, (-1,)), pairs)),
-            sizes=listed(xp.take(free.sizes, rows)),
-            prices=listed(prices),
-            low=listed(free.lower - base),
-            high=listed(free.upper - base),
-            less=listed(less),
-            more=listed(more),
-        )
-    ), program
-
-
-def _shares(
-    free: _Free, priced: Array, kept: Array, corner: Corner, program: Program
-) -> tuple[Array, list[Shared]]:
-    """Return the cluster of the largest share of each row, and the rows that have several."""
-    xp, device = compat.array_namespace(priced), compat.device(priced)
-    slots = xp.argmax(xp.where(kept, priced, xp.full_like(priced, -math.inf)), axis=1)
-    own = xp.take_along_axis(free.names, slots[:, None], axis=1)[:, 0]
-    if not program.rows:
-        return own, []
-    parts: list[list[tuple[int, float]]] = [[] for _ in range(program.rows[-1] + 1)]
-    for row, cluster, share in zip(program.rows, program.clusters, corner.shares, strict=True):
-        parts[row].append((cluster, share))
-    border = places_of(xp.sum(xp.astype(kept, xp.int64), axis=1) > 1)
-    best = [max(part, key=lambda one: one[1])[0] for part in parts]
-    several = [i for i, part in enumerate(parts) if sum(x > TOLERANCE for _, x in part) > 1]
-    chosen = xp.asarray(best, dtype=xp.int64, device=device)
-    is_border = xp.sum(xp.astype(kept, xp.int64), axis=1) > 1
-    place = xp.clip(xp.cumulative_sum(xp.astype(is_border, xp.int64)) - 1, min=0)
-    own = xp.where(is_border, xp.take(chosen, place), own)
-    if not several:
-        return own, []
-    ids = xp.take(border, xp.asarray(several, dtype=xp.int64, device=device))
-    shared = []
-    each = zip(
-        entries("ids", ids), several, entries("sizes", xp.take(free.sizes, ids)), strict=True
-    )
-    for i, row, size in each:
-        part = [(j, x) for j, x in parts[row] if x > TOLERANCE]
-        worth = dict(
-            zip(
-                entries("names", free.names[i, :]), entries("values", free.values[i, :]), strict=True
-            )
-        )
-        shared.append(
-            Shared(i, size, [j for j, _ in part], [x for _, x in part], [worth[j] for j, _ in part])
-        )
-    return own, shared
-
-
-def _priced(free: _Free, prices: Array) -> tuple[Array, Array]:
-    """Scores with prices added, and the best of each row."""
-    xp = compat.array_namespace(prices)
-    names = xp.clip(free.names, min=0)
-    each = xp.reshape(xp.take(prices, xp.reshape(names, (-1,))), names.shape)
-    priced = free.values + free.sizes[:, None] * each
-    return priced, xp.max(priced, axis=1)
+    k, least = region.center.shape[0], math.inf
+    refined = RefinedPrices(region.center, TEMPERATURE * mean)
+    for start in (1.0, REHEATED):
+        # Loads at these prices are those of all rows: only what changes is that of a sample.
+        labels = free.at(xp.argmax(free.priced(refined.prices), axis=1))
+        whole, some = xp.take(labels, drawn), xp.ones_like(drawn)[:, None]
+        some = segment_sum(some, whole, n_segments=k)[:, 0]
+        known = rate * (free.fixed + loads_of(free.sizes, labels, k))
+        dual = dual._replace(fixed_counts=known - xp.astype(some, xp.float64))
+        start = start * refined.temperature
+        refined = refine_prices(dual, refined.prices, start=start, fractional=ON_BORDER * k)
+        least = min(least, refined.temperature)
+    return refined.prices, WINDOW * least
 
 
 def _proven(problem: Problem, done: _Pass) -> Found:
@@ -443,7 +374,9 @@ def _proven(problem: Problem, done: _Pass) -> Found:
     slack, terms = read(xp.sum(paid), xp.sum(xp.abs(paid)))
     lost += slack
     moved = math.fsum(
-        share * value for row in done.shared for share, value in zip(row.shares, row.values, strict=True)
+        share * value
+        for row in done.shared
+        for share, value in zip(row.shares, row.values, strict=True)
     )
     own = math.fsum(row.values[row.shares.index(max(row.shares))] for row in done.shared)
     is_solved = lost - (moved - own) <= PROGRAM_GAP * size

@@ -46,13 +46,14 @@ from ...core.errors import InfeasibleBoundsError, InvalidValueError
 from ...core.reads import entries, read
 from ...core.segments import segment_sum
 from ...core.types import Array
-from ...scores.sources import ScoreSource, score_source, times_power_of_two
+from ...scores.sources import ScoreSource, largest_score, score_source, times_power_of_two
 from ...scores.statistics import FAR, ScoresOutOfRangeError, in_range, rescaled, strided_ids
 from .._proof import OfflineAssignment, in_unit, relative_gap, rounding_of
 from ..assignment import assign_source
+from ._corners import places_of
 from ._program import best_whole, rounded
 from ._repair import repaired
-from ._search import Found, Problem, places_of, problem_of, solved
+from ._search import Found, Problem, problem_of, solved
 
 __all__ = ["MOST_EXACT", "WeightedAssignment", "assign_weighted"]
 
@@ -299,9 +300,7 @@ def _inside(problem: Problem, labels: Array) -> Array:
     return _changed(labels, rows, targets)
 
 
-def _whole(
-    problem: Problem, labels: Array, bound: float, seconds: float
-) -> tuple[Array, float]:
+def _whole(problem: Problem, labels: Array, bound: float, seconds: float) -> tuple[Array, float]:
     """Step 4: the best labels inside, or the better of those that are known, and a bound."""
     xp, n, k = compat.array_namespace(labels), labels.shape[0], problem.source.n_clusters
     ids = xp.arange(n, dtype=xp.int64, device=compat.device(labels))
@@ -312,7 +311,8 @@ def _whole(
     best, most = best_whole(values, entries("sizes", problem.sizes), (low, high), seconds)
     if most is None:
         msg = "no labels have loads inside the bounds: branch and bound has looked at all of them"
-        raise InfeasibleBoundsError(f"{msg}. To fix this, widen the bounds")
+        msg = f"{msg}. To fix this, widen the bounds"
+        raise InfeasibleBoundsError(msg)
     bound = min(bound, most)
     if best is None:
         return labels, bound
@@ -362,18 +362,19 @@ def _result(
         ),
         problem.source.exponent,
     )
-    prices = times_power_of_two(whole.prices, -power)
-    if not bool(xp.all(xp.isfinite(prices))):
+    try:
+        math.ldexp(largest_score(whole.prices), -power)
+    except OverflowError:
         msg = "sizes must have prices of a unit that float64 holds, got some of more than 1e308"
         msg = f"{msg}. To fix this, multiply sizes and bounds by the same number"
-        raise InvalidValueError(msg)
+        raise InvalidValueError(msg) from None
     return WeightedAssignment(
         labels=labels,
         counts=whole.counts,
         loads=loads,
         overload=over,
         n_shared=len(found.shared),
-        prices=prices,
+        prices=times_power_of_two(whole.prices, -power),
         objective=whole.objective,
         upper_bound=whole.upper_bound,
         rounding=whole.rounding,
