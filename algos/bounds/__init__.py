@@ -24,6 +24,10 @@ from .infeasibility import (
     explain,
     infeasible,
 )
+from .loads import (
+    LoadBounds,
+    loads_of,
+)
 from .sizes import (
     ROUNDING,
     SizeBounds,
@@ -37,6 +41,7 @@ __all__ = [
     "FarkasVector",
     "Feasibility",
     "GroupBounds",
+    "LoadBounds",
     "SizeBounds",
     "check_bounds",
     "check_counts_exist",
@@ -47,6 +52,7 @@ __all__ = [
     "feasibility",
     "implied_bounds",
     "infeasible",
+    "loads_of",
     "price_of_bounds",
     "verify_infeasibility",
 ]
