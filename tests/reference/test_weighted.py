@@ -154,7 +154,7 @@ def test_weights_count_in_the_objective_and_sizes_in_the_bounds():
 
 @pytest.mark.parametrize(("score", "size"), [(2.0**900, 2.0**600), (2.0**-900, 2.0**-600)])
 def test_any_unit_of_scores_and_sizes(score, size):
-    problem = weighted_problem(1007)
+    problem = weighted_problem(1002)
     assert problem.scores.shape[1] > 1
     plain = judged(PLAIN, problem)
     scaled = Weighted(

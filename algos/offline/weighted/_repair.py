@@ -23,7 +23,7 @@ LEAST_FALL = 1e-3
 STEPS_PER_CLUSTER = 16
 """Steps of a repair at most: most clusters need one."""
 
-MOST_PAIRS = 2**18
+MOST_PAIRS = 2**16
 """Pairs of rows that a search for a swap looks at."""
 
 
@@ -127,7 +127,7 @@ def _best_step(
         found = best(loss[:, None], fall[:, None])
         if found is not None:
             return [(int(others[found[0]]), cluster)]
-    others = others[: MOST_PAIRS // max(n_here, 1)]
+    others = others[: min(MOST_PAIRS // max(n_here, 1), int(others.shape[0]))]
     names = xp.take(labels, others)
     gain = size(others)[None, :] - size(here)[:, None]
     loss = xp.take(own, here)[:, None] + xp.take(own - scores[:, cluster], others)[None, :]

@@ -31,6 +31,7 @@ from ...core.errors import InfeasibleBoundsError, InvalidValueError
 from ...core.reads import entries, read
 from ...core.segments import segment_sum
 from ...core.types import Array
+from ...scores.blocks import row_blocks
 from ...scores.sources import ScoreSource, subsample
 from ...scores.statistics import score_range, strided_ids
 from .._candidates import TrustRegion, all_candidates, collect_candidates
@@ -65,6 +66,9 @@ at first, in units of the last temperature."""
 
 PATIENCE = 4
 """Passes that miss the bounds before the question whether shares of rows meet them."""
+
+PART_ROWS = 2**10
+"""Rows of a block that become float64 at a time: what is made of them stays in a core's cache."""
 
 FREE_SHARE = 0.1
 """Share of the rows that are left around prices that are given."""
@@ -225,8 +229,11 @@ def _in_size(problem: Problem, prices: Array | None) -> ScoreSource:
         return whole / divisors[:, None]
 
     def block(start: int, stop: int) -> Array:
-        parts = (v[start:stop] for v in (problem.sizes, problem.divisors))
-        return priced(source.block(start, stop), *parts)
+        scores, parts = source.block(start, stop), list[Array]()
+        for a, b in row_blocks(stop - start, PART_ROWS, at_least_one=True):  # float64 of few rows
+            own = (v[start + a : start + b] for v in (problem.sizes, problem.divisors))
+            parts.append(priced(scores[a:b, :], *own))
+        return xp.concat(parts)
 
     def take(ids: Array) -> Array:
         parts = (xp.take(v, ids) for v in (problem.sizes, problem.divisors))
@@ -263,54 +270,65 @@ def _first_region(problem: Problem, prices: Array | None) -> TrustRegion:
     return start._replace(radius=zero + radius)
 
 
+class _Lists(NamedTuple):
+    """Labels at the prices, which rows have several candidates, these, and whether some are cut."""
+
+    labels: Array
+    is_free: Array
+    names: Array
+    is_truncated: bool
+
+
+def _lists(problem: Problem, region: TrustRegion, width: int | None) -> _Lists:
+    """Step 2: candidates, without their scores, which are in units of size there."""
+    xp, (center, radius) = compat.array_namespace(region.center), region
+    if width is None:
+        found = all_candidates(problem.source, like=center)
+    else:
+        width = min(width, problem.source.n_clusters)
+        found = collect_candidates(_in_size(problem, center), -radius, radius, width=width)
+    most = 1
+    if found.clusters.shape[0]:  # those of a row come first
+        most = int(xp.max(xp.sum(xp.astype(found.clusters >= 0, xp.int64), axis=1)))
+    names = xp.astype(found.clusters[:, :most], xp.int64)
+    labels = xp.astype(found.labels, xp.int64)
+    return _Lists(labels, found.is_free, names, bool(xp.any(found.is_truncated)))
+
+
 def _pass(problem: Problem, region: TrustRegion, width: int | None) -> _Pass:
     """Steps 2 to 4; all clusters are candidates of all rows without a width."""
-    xp, k = compat.array_namespace(problem.lower), problem.source.n_clusters
-    prices, radius = region.center, region.radius
-    if width is None:
-        candidates = all_candidates(problem.source, like=prices)
-    else:
-        source = _in_size(problem, prices)
-        candidates = collect_candidates(source, -radius, radius, width=min(width, k))
-    rows = places_of(candidates.is_free)
-    names = xp.astype(candidates.clusters, xp.int64)
-    values = _scores_of(problem.source, rows, names)
-    labels = xp.astype(candidates.labels, xp.int64)
-    sizes = xp.take(problem.sizes, rows)
-    fixed = loads_of(xp.where(candidates.is_free, 0.0 * problem.sizes, problem.sizes), labels, k)
-    is_truncated = bool(xp.any(candidates.is_truncated))
+    xp, (prices, radius) = compat.array_namespace(problem.lower), region
+    labels, is_free, names, is_truncated = _lists(problem, region, width)
+    rows = places_of(is_free)
+    alone = xp.where(is_free, xp.zeros_like(problem.sizes), problem.sizes)
+    fixed = loads_of(alone, labels, problem.source.n_clusters)
     if not rows.shape[0]:
         moves = xp.where(fixed < problem.lower, radius, xp.zeros_like(radius))
         moves = xp.where(fixed > problem.upper, -radius, moves)
         return _Pass(labels, [], prices + moves, bool(xp.any(moves != 0.0)), is_truncated)
+    values, sizes = _scores_of(problem.source, rows, names), xp.take(problem.sizes, rows)
     free = FreeRows(names, values, sizes, fixed, problem.lower, problem.upper)
-    box = region.box
+    box, window = region.box, math.inf
     if width is None:
         box = prices - math.inf, prices + math.inf
         region = region._replace(radius=WIDER * radius)
-    window = math.inf
     if width is not None or math.prod(values.shape) > SMALL:
-        divisors = xp.take(problem.divisors, rows)
-        prices, window = _newton(free, divisors, region)
+        prices, window = _newton(free, xp.take(problem.divisors, rows), region)
     if width is not None and bool(xp.any(_is_clamped(region, prices))):
         return _Pass(labels, [], prices, True, is_truncated)
     found = best_corner(free, prices, window, box)
-    place = xp.clip(xp.cumulative_sum(xp.astype(candidates.is_free, xp.int64)) - 1, min=0)
-    labels = xp.where(candidates.is_free, xp.take(found.clusters, place), labels)
+    place = xp.clip(xp.cumulative_sum(xp.astype(is_free, xp.int64)) - 1, min=0)
+    labels = xp.where(is_free, xp.take(found.clusters, place), labels)
     shared = [row._replace(row=int(rows[row.row])) for row in found.shared]
     return _Pass(labels, shared, found.prices, found.is_stuck, is_truncated)
 
 
 def _scores_of(source: ScoreSource, rows: Array, names: Array) -> Array:
     """The scores of the candidates as they are, float64."""
-    xp = compat.array_namespace(names)
-    parts, step = (
-        [xp.zeros((0, names.shape[1]), dtype=xp.float64, device=compat.device(names))],
-        2**13,
-    )
-    for start in range(0, rows.shape[0], step):
-        some = xp.astype(source.take(rows[start : start + step]), xp.float64)
-        own = names[start : start + step, :]
+    xp, parts = compat.array_namespace(names), list[Array]()
+    for start, stop in row_blocks(int(rows.shape[0]), PART_ROWS):
+        some = xp.astype(source.take(rows[start:stop]), xp.float64)
+        own = names[start:stop, :]
         values = xp.take_along_axis(some, xp.clip(own, min=0), axis=1)
         parts.append(xp.where(own >= 0, values, xp.full_like(values, -math.inf)))
     return xp.concat(parts)
@@ -353,8 +371,8 @@ def _proven(problem: Problem, done: _Pass) -> Found:
     """Step 5: the dual value, from what rows lose by these labels and prices pay for loads."""
     xp, prices = compat.array_namespace(done.prices), done.prices
 
-    def of_block(start: int, stop: int) -> list[float]:
-        scores = xp.astype(problem.source.block(start, stop), xp.float64)
+    def of_part(scores: Array, start: int, stop: int) -> list[float]:
+        scores = xp.astype(scores, xp.float64)
         each = problem.sizes[start:stop, None] * prices
         best = xp.argmax(scores + each, axis=1)[:, None]
         label = done.labels[start:stop, None]
@@ -364,6 +382,12 @@ def _proven(problem: Problem, done: _Pass) -> Found:
         )
         regret = xp.clip(sum_of_differences(top[0], own[0], top[1], own[1]), min=0.0)
         return read(xp.sum(regret), xp.sum(own[0]), xp.sum(xp.abs(own[0])))
+
+    def of_block(start: int, stop: int) -> list[float]:
+        scores = problem.source.block(start, stop)
+        edges = row_blocks(stop - start, PART_ROWS, at_least_one=True)
+        parts = [of_part(scores[a:b, :], start + a, start + b) for a, b in edges]
+        return [math.fsum(column) for column in zip(*parts, strict=True)]
 
     blocks = list(problem.source.map_blocks(of_block, like=prices, at_least_one=True))
     lost, objective, size = (math.fsum(part) for part in zip(*blocks, strict=True))

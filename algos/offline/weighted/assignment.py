@@ -60,7 +60,7 @@ __all__ = ["MOST_EXACT", "WeightedAssignment", "assign_weighted"]
 MOST_EXACT = 2**14
 """Scores of a problem that branch and bound may solve: n k of them."""
 
-MOST_REPAIRED = 2**19
+MOST_REPAIRED = 2**18
 """Scores that a repair sees: those of all rows, or of so many rows from all over the data."""
 
 
