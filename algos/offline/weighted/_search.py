@@ -24,10 +24,10 @@ from typing import NamedTuple
 
 import array_api_compat as compat
 
-from ...bounds.loads import LOAD_ROUNDING, LoadBounds, loads_of
+from ...bounds.loads import loads_of
 from ...bounds.sizes import SizeBounds
 from ...core.error_free import sum_of_differences
-from ...core.errors import InfeasibleBoundsError, InvalidValueError
+from ...core.errors import InvalidValueError
 from ...core.reads import entries, read
 from ...core.segments import segment_sum
 from ...core.types import Array
@@ -40,16 +40,14 @@ from .._smoothed_dual import RefinedPrices, SmoothedDual, refine_prices
 from .._trust_region import initial_region
 from ._corners import FreeRows, best_corner, places_of
 from ._infeasible import check_shares_exist
+from ._problem import PART_ROWS, Problem, in_size
 from ._program import Shared
 
-__all__ = ["Found", "Problem", "problem_of", "solved"]
+__all__ = ["Found", "solved"]
 
 SMALL, FULL, WIDER = 2**12, 2**18, 16.0
 """Scores up to which the program has them all, and up to which rows keep all clusters; Newton's
 method then looks for prices in a region so many times as wide."""
-
-LEAST_SIZE = 2.0**-10
-"""Of the mean size: rows that are smaller count as large where sizes divide."""
 
 WIDTH, GROWTH, MOST_PASSES = 16, 4, 12
 """Candidates of a row at first, their growth where some were cut off, and passes before all rows
@@ -67,27 +65,11 @@ at first, in units of the last temperature."""
 PATIENCE = 4
 """Passes that miss the bounds before the question whether shares of rows meet them."""
 
-PART_ROWS = 2**10
-"""Rows of a block that become float64 at a time: what is made of them stays in a core's cache."""
-
 FREE_SHARE = 0.1
 """Share of the rows that are left around prices that are given."""
 
 PROGRAM_GAP = 1e-9
 """Of the sum of absolute scores: what the program's shares may lack where it counts as solved."""
-
-
-class Problem(NamedTuple):
-    """Scores, sizes in a unit that makes the largest about 1, and bounds that all loads have.
-
-    `divisors` are the sizes, none below a part of the mean.
-    """
-
-    source: ScoreSource
-    sizes: Array
-    divisors: Array
-    lower: Array
-    upper: Array
 
 
 class Found(NamedTuple):
@@ -117,60 +99,6 @@ class _Pass(NamedTuple):
     prices: Array
     is_stuck: bool
     is_truncated: bool
-
-
-def problem_of(source: ScoreSource, bounds: LoadBounds) -> tuple[Problem, float]:
-    """Return the problem in a unit of size, and that unit.
-
-    Bounds are what those of the other clusters leave, too, a rounding wider (`LOAD_ROUNDING`).
-    """
-    xp, n = compat.array_namespace(bounds.sizes), int(bounds.sizes.shape[0])
-    values = entries("sizes", bounds.sizes)
-    unit = math.ldexp(1.0, math.frexp(max(values, default=0.0))[1])
-    total = math.fsum(v / unit for v in values)
-    low, high = ([v / unit for v in entries("loads", b)] for b in (bounds.lower, bounds.upper))
-    high = [min(v, total) for v in high]
-    needed, room = math.fsum(low), math.fsum(high)
-    slack = LOAD_ROUNDING * total
-    least = [max(v, total - (room - u), 0.0) for v, u in zip(low, high, strict=True)]
-    most = [min(u, total - (needed - v)) for v, u in zip(low, high, strict=True)]
-    device = compat.device(bounds.sizes)
-    lower, upper = (
-        xp.asarray(side, dtype=xp.float64, device=device)
-        for side in ([v - slack for v in least], [v + slack for v in most])
-    )
-    sizes = bounds.sizes / unit
-    divisors = xp.clip(sizes, min=LEAST_SIZE * (total or 2.0**10 * n) / max(n, 1))
-    source = _without_too_large(source, sizes, upper)
-    return Problem(source, sizes, divisors, lower, upper), unit
-
-
-def _without_too_large(source: ScoreSource, sizes: Array, upper: Array) -> ScoreSource:
-    """Forbid pairs of a row and a cluster that does not hold it: no labels inside have them.
-
-    Raises `InfeasibleBoundsError` for a row that none holds.
-    """
-    xp = compat.array_namespace(sizes)
-    if not sizes.shape[0]:
-        return source
-    largest, least, most = read(xp.max(sizes), xp.min(upper), xp.max(upper))
-    if largest <= least:
-        return source
-    if largest > most:
-        row = int(xp.argmax(sizes))
-        msg = (
-            f"no labels have loads inside the bounds: sample {row} is {largest / most:.4g} times "
-            "as large as what any cluster holds. To fix this, raise upper bounds, or split it"
-        )
-        raise InfeasibleBoundsError(msg, clusters=tuple(range(int(upper.shape[0]))), excess=1)
-
-    def fitting(scores: Array, own: Array) -> Array:
-        return xp.where(own[:, None] <= upper, scores, xp.full_like(scores, -math.inf))
-
-    return source._replace(
-        block=lambda a, b: fitting(source.block(a, b), sizes[a:b]),
-        take=lambda ids: fitting(source.take(ids), xp.take(sizes, ids)),
-    )
 
 
 def solved(problem: Problem, prices: Array | None) -> Found:
@@ -219,29 +147,6 @@ def _by_size(sizes: Array, m: int) -> Array:
     return xp.clip(xp.astype(places, xp.int64), max=sizes.shape[0] - 1)
 
 
-def _in_size(problem: Problem, prices: Array | None) -> ScoreSource:
-    """The scores with prices added, in units of size: those of rows of size 1."""
-    xp, source = compat.array_namespace(problem.sizes), problem.source
-    prices = xp.zeros_like(problem.lower) if prices is None else prices
-
-    def priced(scores: Array, sizes: Array, divisors: Array) -> Array:
-        whole = xp.astype(scores, xp.float64) + sizes[:, None] * prices
-        return whole / divisors[:, None]
-
-    def block(start: int, stop: int) -> Array:
-        scores, parts = source.block(start, stop), list[Array]()
-        for a, b in row_blocks(stop - start, PART_ROWS, at_least_one=True):  # float64 of few rows
-            own = (v[start + a : start + b] for v in (problem.sizes, problem.divisors))
-            parts.append(priced(scores[a:b, :], *own))
-        return xp.concat(parts)
-
-    def take(ids: Array) -> Array:
-        parts = (xp.take(v, ids) for v in (problem.sizes, problem.divisors))
-        return priced(source.take(ids), *parts)
-
-    return ScoreSource(source.n_clusters, block=block, take=take, group=source.group)
-
-
 def _first_region(problem: Problem, prices: Array | None) -> TrustRegion:
     """Step 1: prices and how far they may be off."""
     xp, k = compat.array_namespace(problem.lower), problem.source.n_clusters
@@ -251,7 +156,7 @@ def _first_region(problem: Problem, prices: Array | None) -> TrustRegion:
         return start
     (total,) = read(xp.sum(problem.sizes))
     if prices is None and total > 0.0:
-        drawn = subsample(_in_size(problem, None), _by_size(problem.sizes, n))
+        drawn = subsample(in_size(problem, None), _by_size(problem.sizes, n))
         low, high = (n / total * b for b in (problem.lower, problem.upper))
         low = xp.clip(xp.astype(xp.floor(low), xp.int64), min=0)
         high = xp.astype(xp.ceil(high), xp.int64)
@@ -262,7 +167,7 @@ def _first_region(problem: Problem, prices: Array | None) -> TrustRegion:
         except InvalidValueError:  # of a sample; what is wrong with all rows, the passes say
             pass
     ids = strided_ids(n, min(n, 2**12), zero)
-    scores = _in_size(problem, start.center).take(ids)
+    scores = in_size(problem, start.center).take(ids)
     ordered = xp.sort(scores, axis=1, descending=True)
     leads = xp.where(xp.isfinite(ordered[:, 1]), ordered[:, 0] - ordered[:, 1], zero[0] - 1.0)
     leads = [lead for lead in entries("leads", xp.sort(leads)) if 0.0 < lead < math.inf]
@@ -286,7 +191,7 @@ def _lists(problem: Problem, region: TrustRegion, width: int | None) -> _Lists:
         found = all_candidates(problem.source, like=center)
     else:
         width = min(width, problem.source.n_clusters)
-        found = collect_candidates(_in_size(problem, center), -radius, radius, width=width)
+        found = collect_candidates(in_size(problem, center), -radius, radius, width=width)
     most = 1
     if found.clusters.shape[0]:  # those of a row come first
         most = int(xp.max(xp.sum(xp.astype(found.clusters >= 0, xp.int64), axis=1)))

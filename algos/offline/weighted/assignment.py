@@ -51,9 +51,10 @@ from ...scores.statistics import FAR, ScoresOutOfRangeError, in_range, rescaled,
 from .._proof import OfflineAssignment, in_unit, relative_gap, rounding_of
 from ..assignment import assign_source
 from ._corners import places_of
+from ._problem import Problem, problem_of
 from ._program import best_whole, rounded
 from ._repair import repaired
-from ._search import Found, Problem, problem_of, solved
+from ._search import Found, solved
 
 __all__ = ["MOST_EXACT", "WeightedAssignment", "assign_weighted"]
 

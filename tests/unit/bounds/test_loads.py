@@ -47,7 +47,7 @@ def test_sums_of_decimal_fractions_are_rounded_once(xp):
     ("make", "clusters", "excess", "words"),
     [
         (lambda: LoadBounds.from_loads(SIZES, 2, lower=5), (0, 1), 2, "10, 2 more than all sizes"),
-        (lambda: LoadBounds.from_loads(SIZES, 2, lower=[0, 9]), (1,), 1, "9 exceeds upper bound 8 for"),
+        (lambda: LoadBounds.from_loads(SIZES, 2, lower=[0, 9]), (1,), 1, "9 exceeds upper bound 8"),
         (lambda: LoadBounds.from_loads(SIZES, 2, upper=3.5), (0, 1), 1, "7, 1 less than all sizes"),
         (
             lambda: LoadBounds.from_loads(SIZES, 2, lower=[0, 3], upper=[9, 2]),
