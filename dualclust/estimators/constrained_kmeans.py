@@ -38,6 +38,7 @@ from ._inputs import (
     row_source,
     stream_bounds_of,
 )
+from ._loads import best_of_loads, labels_by_size
 from ._other_names import with_names_of_others
 from ._scores import center_distances, center_scores, inertia_of
 from ._starts import Data, check_init, starting_centers, stream_state
@@ -109,6 +110,9 @@ class ConstrainedKMeans(
     prices_ : (n_clusters,) float64 array
         Dual prices, in units of half a squared distance: positive where the lower bound binds,
         negative where the upper one does.
+    loads_, status_ : (n_clusters,) float64 array and str
+        With sizes: the load of each cluster, and "inside" its bounds or "inside up to one row";
+        prices are then those of a unit of load.
     duals_ : Duals
         The same prices split into those of the lower and of the upper bounds, both at least 0.
     gap_ : float
@@ -196,6 +200,7 @@ class ConstrainedKMeans(
         sample_weight: Any = None,
         fixed: Any = None,
         forbidden: Any = None,
+        sizes: Any = None,
     ) -> Self:
         """Cluster the rows of `X`.
 
@@ -211,6 +216,10 @@ class ConstrainedKMeans(
             start at their means.
         forbidden : (m, 2) array-like of ints, optional
             Pairs of a row and a cluster that it must not join.
+        sizes : (n_samples,) array-like, optional
+            At least 0 each: what a row counts in the bounds, where a weight counts in the
+            distances. `lower` and `upper` are then in units of the mean load of a cluster, and
+            `min_count` and `max_count` loads; alone of these arguments.
 
         Returns
         -------
@@ -222,19 +231,27 @@ class ConstrainedKMeans(
         weights = check_sample_weight(sample_weight, rows)
         fixed, forbidden = check_rules(rows, fixed, forbidden)
         check_enough_rows(rows, self.n_clusters)
-        bounds = bounds_of(self, rows.shape[0], rows)
         with on_threads(row_source(rows, self.metric), self.n_jobs) as source:
-            best = self._best(Data(rows, source, weights, fixed, forbidden), bounds)
-            inertia = inertia_of(rows, source, best.labels, best.centers, weights)
-        warn_of_equal_centers(best.centers, best.counts)
+            data = Data(rows, source, weights, fixed, forbidden)
+            best: Any
+            if sizes is None:
+                best = self._best(data, bounds_of(self, rows.shape[0], rows))
+            else:
+                best = best_of_loads(self, data, sizes)
+            found = best.assignment
+            inertia = inertia_of(rows, source, found.labels, best.centers, weights)
+        warn_of_equal_centers(best.centers, found.counts)
         self.cluster_centers_ = best.centers
-        self.labels_ = best.labels
-        self.counts_ = best.counts
-        self._set_prices(best.assignment.prices)
-        self.gap_ = best.gap
+        self.labels_ = found.labels
+        self.counts_ = found.counts
+        self._set_prices(found.prices)
+        self.gap_ = found.gap
+        for name in ("_stream", "loads_", "status_"):  # of another kind of fit
+            self.__dict__.pop(name, None)
+        if sizes is not None:
+            self.loads_, self.status_ = found.loads, found.status
         self.inertia_ = inertia
         self.n_iter_ = best.n_iter
-        self.__dict__.pop("_stream", None)
         return self
 
     def _best(self, data: Data, bounds: SizeBounds) -> ConstrainedKMeansResult:
@@ -302,7 +319,9 @@ class ConstrainedKMeans(
         self.n_iter_ = getattr(self, "n_iter_", 0) + 1
         return self
 
-    def predict(self, X: Any, *, bounded: bool = False, sample_weight: Any = None) -> Array:
+    def predict(
+        self, X: Any, *, bounded: bool = False, sample_weight: Any = None, sizes: Any = None
+    ) -> Array:
         """Return the cluster of each row of `X`, at the prices of the fit.
 
         The rows of `fit` get `labels_` back, up to rows for which two clusters are equally good at
@@ -318,6 +337,8 @@ class ConstrainedKMeans(
             rows inside the estimator's bounds.
         sample_weight : (n_samples,) array-like, optional
             Those of `fit`, if it had any: a heavier row minds its distance more than the price.
+        sizes : (n_samples,) array-like, optional
+            Those of the rows, after a `fit` with sizes: a larger row pays more of the price.
 
         Returns
         -------
@@ -330,6 +351,8 @@ class ConstrainedKMeans(
         with on_threads(row_source(rows, self.metric), self.n_jobs) as source:
             own = weights if bounded else None
             scores = center_scores(rows, source, centers, self.metric, own)
+            if sizes is not None or hasattr(self, "loads_"):
+                return labels_by_size(self, rows, scores, sizes, bounded=bounded)
             if not bounded:
                 return nearest_centers(scores, prices, weights)
             bounds = bounds_for_rows(self, rows)
