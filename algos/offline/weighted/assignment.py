@@ -61,8 +61,8 @@ __all__ = ["MOST_EXACT", "WeightedAssignment", "assign_weighted"]
 MOST_EXACT = 2**14
 """Scores of a problem that branch and bound may solve: n k of them."""
 
-MOST_REPAIRED = 2**18
-"""Scores that a repair sees: those of all rows, or of so many rows from all over the data."""
+REPAIRED = 2**18, 2**21
+"""Scores that a repair sees at first, and if it fails: of all rows, or of some from all over."""
 
 
 class WeightedAssignment(NamedTuple):
@@ -165,6 +165,7 @@ def assign_weighted(
     Cost: a few passes over the scores and linear programs of some rows for each cluster.
     Source: Shmoys and Tardos, An approximation algorithm for the generalized assignment problem,
     Math. Programming 62, 1993; the method is ours (docs/decisions/0083-weights.md).
+    Claims: docs/claims.md#R9.
 
     Examples
     --------
@@ -290,15 +291,18 @@ def _inside(problem: Problem, labels: Array) -> Array:
     loads, n = loads_of(problem.sizes, labels, k), int(labels.shape[0])
     if _is_inside(problem, loads):
         return labels
-    ids = strided_ids(n, min(n, max(MOST_REPAIRED // k, 1)), labels)
-    some, sizes = xp.take(labels, ids), xp.take(problem.sizes, ids)
-    scores = xp.astype(problem.source.take(ids), xp.float64)
-    moved = repaired(scores, sizes, some, loads, problem.lower, problem.upper)
-    if moved is None:
-        return labels
-    places = places_of(moved != some)
-    rows, targets = (entries("rows", xp.take(part, places)) for part in (ids, moved))
-    return _changed(labels, rows, targets)
+    for most in REPAIRED:
+        ids = strided_ids(n, min(n, max(most // k, 1)), labels)
+        some, sizes = xp.take(labels, ids), xp.take(problem.sizes, ids)
+        scores = xp.astype(problem.source.take(ids), xp.float64)
+        moved = repaired(scores, sizes, some, loads, problem.lower, problem.upper)
+        if moved is not None:
+            places = places_of(moved != some)
+            rows, targets = (entries("rows", xp.take(part, places)) for part in (ids, moved))
+            return _changed(labels, rows, targets)
+        if n * k <= most:
+            break
+    return labels
 
 
 def _whole(problem: Problem, labels: Array, bound: float, seconds: float) -> tuple[Array, float]:
