@@ -93,9 +93,4 @@ PLANTED: tuple[PlantedError, ...] = (
         ("wrong operator", "if z > 0.5:", "if z < 0.5:"),
         claims=("R9",),
     ),
-    *errors_in(
-        "algos.offline.weighted._problem.problem_of",
-        ("dropped", "total - (room - u), 0.0)", "0.0)"),
-        claims=("R9",),
-    ),
 )
