@@ -25,6 +25,7 @@ from .infeasibility import (
     infeasible,
 )
 from .loads import (
+    LOAD_ROUNDING,
     LoadBounds,
     loads_of,
 )
@@ -37,6 +38,7 @@ from .sizes import (
 )
 
 __all__ = [
+    "LOAD_ROUNDING",
     "ROUNDING",
     "FarkasVector",
     "Feasibility",

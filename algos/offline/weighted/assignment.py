@@ -56,7 +56,7 @@ from ._program import best_whole, rounded
 from ._repair import repaired
 from ._search import Found, solved
 
-__all__ = ["MOST_EXACT", "WeightedAssignment", "assign_weighted"]
+__all__ = ["WeightedAssignment", "assign_weighted"]
 
 MOST_EXACT = 2**14
 """Scores of a problem that branch and bound may solve: n k of them."""
