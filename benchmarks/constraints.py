@@ -9,12 +9,20 @@ rounds, which take turns. The peer is the whole program by HiGHS, where n k is s
     python benchmarks/constraints.py --links
 
 Links are n / 100 pairs: of any two rows, or of two that have one label in the plain optimum.
+
+With --sizes: rows that count by their sizes, whole numbers from 1 to 10 or lognormal ones, with the
+bounds of the family on loads; and peak memory of the allocations that Python traces, beside the
+scores. The peer is then the whole program by HiGHS, in 60 seconds of wall time.
+
+    python benchmarks/constraints.py --sizes --n 100000 --k 100
+    python benchmarks/constraints.py --sizes --n 200 --k 10 --peer
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -22,13 +30,14 @@ from families import FAMILIES, Instance
 from numpy.typing import NDArray
 
 import dualclust as dc
-from dualclust.algos.bounds import GroupBounds
+from dualclust.algos.bounds import GroupBounds, LoadBounds
 from dualclust.algos.offline.grouped import (
     LinkedAssignment,
     assign_grouped,
     assign_linked,
     assign_partial,
 )
+from dualclust.algos.offline.weighted import assign_weighted
 
 PANEL = "normal", "mixture 0.7", "crowded", "heavy 1.1", "forbidden"
 
@@ -101,6 +110,80 @@ def links(options: argparse.Namespace) -> None:
             )
 
 
+SIZES: dict[str, Callable[[np.random.Generator, int], NDArray[np.float64]]] = {
+    "1 to 10": lambda rng, n: rng.integers(1, 11, n).astype(float),
+    "lognormal": lambda rng, n: rng.lognormal(0.0, 1.0, n),
+}
+
+
+def peak(call: Callable[[], object]) -> int:
+    """Peak of the memory that Python traces in one call."""
+    tracemalloc.start()
+    call()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return most
+
+
+def whole_rows(made: Instance, bounds: LoadBounds) -> tuple[str, float, float]:
+    """Return what the peer says: seconds, value and bound of HiGHS on all n k pairs."""
+    from scipy.optimize import LinearConstraint, milp
+    from scipy.sparse import eye_array, kron
+
+    n, k = made.scores.shape
+    begun = time.perf_counter()
+    found = milp(
+        -made.scores.ravel().astype(float),
+        constraints=[
+            LinearConstraint(kron(eye_array(n), np.ones((1, k))).tocsr(), 1.0, 1.0),
+            LinearConstraint(
+                kron(bounds.sizes[None, :], eye_array(k)).tocsr(), bounds.lower, bounds.upper
+            ),
+        ],
+        bounds=(0.0, 1.0),
+        integrality=np.ones(n * k),
+        options={"time_limit": 60.0, "mip_rel_gap": 0.0},
+    )
+    seconds = time.perf_counter() - begun
+    value = float("nan") if found.x is None else -found.fun
+    return f"{seconds:.1f}{'' if found.status == 0 else ' (limit)'}", value, -found.mip_dual_bound
+
+
+def weighted(options: argparse.Namespace) -> None:
+    """Print the table of rows with sizes."""
+    n, k = options.n, options.k
+    peer = " HiGHS, s | HiGHS lacks |" if options.peer else ""
+    head = "| family | sizes | plain, s | sizes, s | x plain | plain, MB | sizes, MB | status |"
+    print(f"{head} gap |{peer}")
+    print("|---|---|---|---|---|---|---|---|---|" + "---|---|" * options.peer)
+    for family in PANEL:
+        made = FAMILIES[family](n, k, options.seed)
+        if options.peer and not np.isfinite(made.scores).all():
+            continue  # the peer is not told which pairs are forbidden
+        low, high = (np.asarray(b) / n for b in (made.bounds.lower, made.bounds.upper))
+        for name, draw in SIZES.items():
+            sizes = draw(np.random.default_rng(options.seed + 1), n)
+            lower, upper = (sizes.sum() * side for side in (low, high))
+            bounds = LoadBounds.from_loads(sizes, k, lower=lower, upper=upper)
+            calls: list[Callable[[], object]] = [
+                lambda made=made: dc.assign_exact(made.scores, made.bounds),  # type: ignore[misc]
+                lambda made=made, bounds=bounds: assign_weighted(made.scores, bounds),  # type: ignore[misc]
+            ]
+            found = assign_weighted(made.scores, bounds)
+            times = np.asarray([[seconds(call) for call in calls] for _ in range(options.rounds)])
+            plain, ours = times.min(axis=0)
+            first, second = (peak(call) for call in calls)
+            line = f"| {family} | {name} | {plain:.3f} | {ours:.3f} | {ours / plain:.1f} "
+            line += (
+                f"| {first / 2**20:.0f} | {second / 2**20:.0f} | {found.status} | {found.gap:.0e} |"
+            )
+            if options.peer:
+                took, value, bound = whole_rows(made, bounds)
+                line += f" {took} | {(bound - value) / abs(bound):.0e}, "
+                line += f"{(found.objective - value) / abs(value):+.0e} ours |"
+            print(line, flush=True)
+
+
 def main() -> None:
     """Print the table as Markdown."""
     parser = argparse.ArgumentParser(
@@ -112,9 +195,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--peer", action="store_true", help="HiGHS on all pairs as well")
     parser.add_argument("--links", action="store_true", help="pairs of rows in place of groups")
+    parser.add_argument("--sizes", action="store_true", help="rows that have sizes instead")
     options = parser.parse_args()
     if options.links:
         links(options)
+        return
+    if options.sizes:
+        weighted(options)
         return
     n, k = options.n, options.k
     print("| family | plain, s | groups, s | x plain | 1 % out, s | x plain | HiGHS, s | status |")

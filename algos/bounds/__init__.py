@@ -24,6 +24,11 @@ from .infeasibility import (
     explain,
     infeasible,
 )
+from .loads import (
+    LOAD_ROUNDING,
+    LoadBounds,
+    loads_of,
+)
 from .sizes import (
     ROUNDING,
     SizeBounds,
@@ -33,10 +38,12 @@ from .sizes import (
 )
 
 __all__ = [
+    "LOAD_ROUNDING",
     "ROUNDING",
     "FarkasVector",
     "Feasibility",
     "GroupBounds",
+    "LoadBounds",
     "SizeBounds",
     "check_bounds",
     "check_counts_exist",
@@ -47,6 +54,7 @@ __all__ = [
     "feasibility",
     "implied_bounds",
     "infeasible",
+    "loads_of",
     "price_of_bounds",
     "verify_infeasibility",
 ]

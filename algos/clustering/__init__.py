@@ -96,6 +96,10 @@ from .start import (
     kmeans_plus_plus,
     start_centers,
 )
+from .weighted import (
+    WeightedKMeansResult,
+    weighted_kmeans,
+)
 
 __all__ = [
     "EARTH_RADIUS",
@@ -118,6 +122,7 @@ __all__ = [
     "RowChoices",
     "Split",
     "TrimmedKMeansResult",
+    "WeightedKMeansResult",
     "add_to_sums",
     "best_of",
     "churn",
@@ -161,4 +166,5 @@ __all__ = [
     "trimmed_kmeans",
     "uniformity",
     "updated_centers",
+    "weighted_kmeans",
 ]

@@ -78,7 +78,7 @@ def assign_offline(
         candidates.
     weights : (n,) real array, optional
         At least 0: the objective is ``sum_i w_i s_{i, y_i}``. Sizes count samples, whatever their
-        weight.
+        weight; where a sample counts more in the bounds, see `offline.weighted.assign_weighted`.
     tol : float in [0, 1]
         Relative gap to prove; 0 for the optimum.
     time_limit : float >= 0, or Deadline, optional

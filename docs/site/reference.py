@@ -23,6 +23,7 @@ GROUPS = {
         "dualclust.algos.online",
         "dualclust.algos.offline",
         "dualclust.algos.offline.grouped",
+        "dualclust.algos.offline.weighted",
         "dualclust.algos.baselines",
         "dualclust.algos.batches",
         "dualclust.algos.clustering",

@@ -42,8 +42,8 @@ class Grouping(NamedTuple):
     names: Any
 
 
-def check_groups(estimator: Any, data: Data, groups: Any) -> None:
-    """Refuse parameters of groups and of rows that stay out, and what they do not go with."""
+def check_groups(estimator: Any, data: Data, groups: Any, sizes: Any) -> None:
+    """Refuse what groups, links, rows that stay out, and sizes of rows do not go with."""
     check_form("group_bounds", estimator.group_bounds)
     check_count("max_out", estimator.max_out, 0)
     out = f"max_out={estimator.max_out}"
@@ -52,12 +52,13 @@ def check_groups(estimator: Any, data: Data, groups: Any) -> None:
         "must_link": data.must_link is not None,
         "cannot_link": data.cannot_link is not None,
         out: estimator.max_out > 0,
+        "sizes": sizes is not None,
         "sparse rows": isinstance(data.rows, SparseRows),
         "fixed": data.fixed is not None,
         "forbidden": data.forbidden is not None,
         "sample_weight": data.weights is not None,
     }
-    what = next((name for name in list(given)[:4] if given[name]), None)
+    what = next((name for name in list(given)[:5] if given[name]), None)
     if what is None:
         return
     goes_with = {

@@ -36,6 +36,7 @@ from ._inputs import (
     row_source,
     stream_bounds_of,
 )
+from ._loads import best_of_loads, labels_by_size
 from ._other_names import with_names_of_others
 from ._runs import best_of_starts, check_groups, grouped_labels, grouping_of, labels_or_out
 from ._scores import center_distances, center_scores, inertia_of
@@ -44,6 +45,11 @@ from ._starts import Data, check_init, stream_state
 __all__ = ["ConstrainedKMeans"]
 
 Array = Any
+
+OF_ONE_KIND = (
+    "_stream", "groups_", "group_counts_", "group_prices_", "out_price_", "loads_", "status_",
+)  # fmt: skip
+"""Attributes that a fit of another kind leaves behind."""
 
 
 class ConstrainedKMeans(
@@ -121,6 +127,9 @@ class ConstrainedKMeans(
     out_price_ : float
         With `max_out`: a row is out where half its squared distance minus the price of its cluster
         exceeds minus this.
+    loads_, status_ : (n_clusters,) float64 array and str
+        With sizes: the load of each cluster, and "inside" its bounds or "inside up to one row";
+        prices are then those of a unit of load.
     duals_ : Duals
         The same prices split into those of the lower and of the upper bounds, both at least 0.
     gap_ : float
@@ -215,6 +224,7 @@ class ConstrainedKMeans(
         groups: Any = None,
         must_link: Any = None,
         cannot_link: Any = None,
+        sizes: Any = None,
     ) -> Self:
         """Cluster the rows of `X`.
 
@@ -235,6 +245,10 @@ class ConstrainedKMeans(
             Every cluster keeps `group_bounds` of each. Labels are then optimal, whatever `gap`.
         must_link, cannot_link : (m, 2) array-like of ints, optional
             Pairs of rows that are in one cluster, and pairs that are not.
+        sizes : (n_samples,) array-like, optional
+            At least 0 each: what a row counts in the bounds, where a weight counts in the
+            distances. `lower` and `upper` are then in units of the mean load of a cluster, and
+            `min_count` and `max_count` loads; alone of these arguments.
 
         Returns
         -------
@@ -246,14 +260,17 @@ class ConstrainedKMeans(
         weights = check_sample_weight(sample_weight, rows)
         fixed, forbidden = check_rules(rows, fixed, forbidden)
         check_enough_rows(rows, self.n_clusters)
-        bounds = bounds_of(self, rows.shape[0], rows)
-        grouping = grouping_of(self, groups, rows)
-        pairs = ("must_link", must_link), ("cannot_link", cannot_link)
         with on_threads(row_source(rows, self.metric), self.n_jobs) as source:
+            pairs = ("must_link", must_link), ("cannot_link", cannot_link)
             links = (pairs_of(rows, *pair) for pair in pairs)
             data = Data(rows, source, weights, fixed, forbidden, *links)
-            check_groups(self, data, groups)
-            best = best_of_starts(self, data, bounds, grouping)
+            check_groups(self, data, groups, sizes)
+            grouping = grouping_of(self, groups, rows)
+            best: Any
+            if sizes is None:
+                best = best_of_starts(self, data, bounds_of(self, rows.shape[0], rows), grouping)
+            else:
+                best = best_of_loads(self, data, sizes)
             found = best.assignment
             inertia = inertia_of(rows, source, found.labels, best.centers, weights)
         warn_of_equal_centers(best.centers, found.counts)
@@ -261,17 +278,18 @@ class ConstrainedKMeans(
         self.labels_ = found.labels
         self.counts_ = found.counts
         self._set_prices(found.prices)
-        for name in ("groups_", "group_counts_", "group_prices_", "out_price_"):
+        for name in OF_ONE_KIND:
             self.__dict__.pop(name, None)
         if grouping is not None:
             self.groups_ = grouping.names
             self.group_counts_, self.group_prices_ = found.group_counts, found.group_prices
         if self.max_out:
             self.out_price_ = found.out_price
+        if sizes is not None:
+            self.loads_, self.status_ = found.loads, found.status
         self.gap_ = found.gap
         self.inertia_ = inertia
         self.n_iter_ = best.n_iter
-        self.__dict__.pop("_stream", None)
         return self
 
     @available_if(has_shares)  # type: ignore[untyped-decorator]
@@ -311,7 +329,13 @@ class ConstrainedKMeans(
         return self
 
     def predict(
-        self, X: Any, *, bounded: bool = False, sample_weight: Any = None, groups: Any = None
+        self,
+        X: Any,
+        *,
+        bounded: bool = False,
+        sample_weight: Any = None,
+        groups: Any = None,
+        sizes: Any = None,
     ) -> Array:
         """Return the cluster of each row of `X`, at the prices of the fit.
 
@@ -330,6 +354,8 @@ class ConstrainedKMeans(
             Those of `fit`, if it had any: a heavier row minds its distance more than the price.
         groups : (n_samples,) array-like, or GroupBounds, optional
             Values as those of `fit`; a row of another group, or of none, has only `prices_`.
+        sizes : (n_samples,) array-like, optional
+            Those of the rows, after a `fit` with sizes: a larger row pays more of the price.
 
         Returns
         -------
@@ -346,8 +372,10 @@ class ConstrainedKMeans(
             own = weights if bounded else None
             scores = center_scores(rows, source, centers, self.metric, own)
             if groups is not None:
-                sizes = bounds_for_rows(self, rows) if bounded else None
-                return grouped_labels(self, groups, rows, scores, sizes, weights)
+                inside = bounds_for_rows(self, rows) if bounded else None
+                return grouped_labels(self, groups, rows, scores, inside, weights)
+            if sizes is not None or hasattr(self, "loads_"):
+                return labels_by_size(self, rows, scores, sizes, bounded=bounded)
             if not bounded:
                 return nearest_centers(scores, prices, weights)
             bounds = bounds_for_rows(self, rows)

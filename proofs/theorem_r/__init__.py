@@ -6,9 +6,10 @@ module       claims
 `regret`     statement, proofs and constants
 `runs`       what runs of the library must satisfy
 `two_sided`  bounds from below and from above at once
+`loads`      R9: rows that have sizes
 ===========  =====================================================================================
 """
 
-from . import regret, runs, two_sided
+from . import loads, regret, runs, two_sided
 
-__all__ = ["regret", "runs", "two_sided"]
+__all__ = ["loads", "regret", "runs", "two_sided"]

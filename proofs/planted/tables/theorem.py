@@ -82,4 +82,15 @@ PLANTED: tuple[PlantedError, ...] = (
             "xp.where(inside, clipped, 0.5 * project_simplex(x, radius))",
         ),
     ),
+    # Rows that have sizes (R9).
+    *errors_in(
+        "algos.offline.weighted._search._proven",
+        ("sign", "prices * (loads - problem.lower)", "prices * (problem.lower - loads)"),
+        claims=("R9",),
+    ),
+    *errors_in(
+        "algos.offline.weighted._program.rounded",
+        ("wrong operator", "if z > 0.5:", "if z < 0.5:"),
+        claims=("R9",),
+    ),
 )

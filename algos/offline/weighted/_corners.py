@@ -1,0 +1,205 @@
+r"""The best corner of the linear program of loads on the candidates of rows, by few programs.
+
+Problem: HiGHS takes seconds for all candidates, of which nearly all are never used. From prices
+that are nearly right:
+
+1. *Limit* how far prices move: load that is missing, or too much, can be bought at that price.
+   Rows whose best cluster leads by more keep it, whatever the prices.
+2. *Solve* the program of the pairs that nearly tie.
+3. *Add* the pairs that are worth more at the new prices than those that the program has, and solve
+   again until there are none (column generation).
+4. *Raise* the limit where load was bought, up to the box in which the candidates are valid.
+
+==============  ==============  =======  ==================================================
+symbol          here            shape    meaning
+==============  ==============  =======  ==================================================
+:math:`s_{ij}`  ``values``      (m, w)   scores of the candidates of each row
+:math:`w_i`     ``sizes``       (m,)
+:math:`\pi_k`   ``prices``      (k,)     of a unit of load
+==============  ==============  =======  ==================================================
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import array_api_compat as compat
+
+from ...bounds.loads import loads_of
+from ...core.reads import entries, read
+from ...core.types import Array
+from ._program import TOLERANCE, Corner, Program, Shared, corner_of
+
+__all__ = ["BestCorner", "FreeRows", "best_corner", "places_of"]
+
+FIRST, RAISE, MOST_RAISES = 4.0, 8.0, 12
+"""First limit of prices in windows, its growth, and how often it grows where there is no box."""
+
+NEAR = 1e-11
+"""Of the scores of a row: a candidate that is worth so little more is none."""
+
+MOST_WINDOW = 2.0**200
+"""What is as good as no window, and has finite products with sizes."""
+
+
+def places_of(mask: Array) -> Array:
+    """Return where an (n,) bool array is true, (m,) int64, in order."""
+    xp = compat.array_namespace(mask)
+    order = xp.argsort(xp.astype(mask, xp.int8), descending=True, stable=True)
+    return xp.astype(order[: int(xp.sum(xp.astype(mask, xp.int64)))], xp.int64)
+
+
+class FreeRows(NamedTuple):
+    """Rows with several candidates, what the others add to loads, and bounds on all loads.
+
+    Attributes
+    ----------
+    names : (m, w) int64 array
+        Clusters; -1 after the last one of a row.
+    values : (m, w) float64 array
+        Scores; minus infinity after the last one.
+    sizes : (m,) float64 array
+    fixed, lower, upper : (k,) float64 arrays
+    """
+
+    names: Array
+    values: Array
+    sizes: Array
+    fixed: Array
+    lower: Array
+    upper: Array
+
+    def priced(self, prices: Array) -> Array:
+        """The scores with prices of load added, (m, w)."""
+        xp, shape = compat.array_namespace(prices), self.names.shape
+        each = xp.take(prices, xp.reshape(xp.clip(self.names, min=0), (-1,)))
+        return self.values + self.sizes[:, None] * xp.reshape(each, shape)
+
+    def at(self, slots: Array) -> Array:
+        """The clusters in some places of the rows, (m,)."""
+        xp = compat.array_namespace(slots)
+        return xp.take_along_axis(self.names, slots[:, None], axis=1)[:, 0]
+
+
+class BestCorner(NamedTuple):
+    """Clusters of the largest shares, rows with several, prices, and whether load is bought."""
+
+    clusters: Array
+    shared: list[Shared]
+    prices: Array
+    is_stuck: bool
+
+
+def best_corner(
+    free: FreeRows, prices: Array, window: float, box: tuple[Array, Array]
+) -> BestCorner:
+    """Steps 1 to 4, from prices in the box; rows nearly tie that lead by `window` times their size.
+
+    A box without ends is right where all clusters are candidates.
+    """
+    xp = compat.array_namespace(prices)
+    priced = free.priced(prices)
+    top, best = xp.argmax(priced, axis=1), xp.max(priced, axis=1)
+    places = xp.arange(priced.shape[1], dtype=xp.int64, device=compat.device(priced))
+    others = xp.where(places == top[:, None], xp.full_like(priced, -math.inf), priced)
+    lead = best - xp.max(others, axis=1)
+    room = [xp.clip(v, min=0.0) for v in (box[1] - prices, prices - box[0])]
+    (most,) = read(xp.max(xp.maximum(*room)))
+    limit = FIRST * window
+    if not 0.0 < limit < math.inf:
+        behind = best[:, None] - priced
+        largest = xp.max(xp.where(xp.isfinite(behind), behind, xp.zeros_like(behind)))
+        largest, size = read(largest, xp.max(free.sizes))
+        limit = 2.0 * (largest or 1.0) / (size or 1.0)
+    clusters = free.at(top)
+    for _ in range(MOST_RAISES):
+        is_near = lead <= 2.0 * limit * free.sizes
+        near = places_of(is_near)
+        far = xp.where(is_near, 0.0 * free.sizes, free.sizes)
+        fixed = free.fixed + loads_of(far, clusters, prices.shape[0])
+        names, values, sizes = (xp.take(part, near, axis=0) for part in free[:3])
+        some = FreeRows(names, values, sizes, fixed, free.lower, free.upper)
+        limits = [xp.clip(v, max=limit) for v in room]
+        found = _with_columns(some, prices, window, limits)
+        if not found.is_stuck or limit >= most:
+            break
+        limit = RAISE * limit
+    own = xp.cumulative_sum(xp.astype(is_near, xp.int64)) - 1
+    if near.shape[0]:
+        clusters = xp.where(is_near, xp.take(found.clusters, xp.clip(own, min=0)), clusters)
+    shared = [row._replace(row=int(near[row.row])) for row in found.shared]
+    return found._replace(clusters=clusters, shared=shared)
+
+
+def _with_columns(free: FreeRows, start: Array, window: float, limits: list[Array]) -> BestCorner:
+    """Steps 2 and 3: prices change by no more than the limits, up and down."""
+    xp, device = compat.array_namespace(start), compat.device(start)
+    priced = free.priced(start)
+    best = xp.max(priced, axis=1)
+    behind = best[:, None] - priced
+    kept = behind <= min(window, MOST_WINDOW) * free.sizes[:, None]
+    tol = NEAR * (xp.abs(best) + xp.abs(xp.max(free.values, axis=1)))
+    while True:
+        slots = xp.argmax(xp.where(kept, priced, xp.full_like(priced, -math.inf)), axis=1)
+        is_border = xp.sum(xp.astype(kept, xp.int64), axis=1) > 1
+        program = _program(free, behind, kept, is_border, slots, start, limits)
+        corner = corner_of(program)
+        prices = start + xp.asarray(corner.changes, dtype=xp.float64, device=device)
+        now = free.priced(prices)
+        inside = xp.max(xp.where(kept, now, xp.full_like(now, -math.inf)), axis=1)
+        new = (now > (inside + tol)[:, None]) & ~kept
+        if not bool(xp.any(new)):
+            break
+        kept = kept | new
+    return _read(free, is_border, free.at(slots), program, corner)._replace(prices=prices)
+
+
+def _program(
+    free: FreeRows,
+    behind: Array,
+    kept: Array,
+    is_border: Array,
+    slots: Array,
+    prices: Array,
+    limits: list[Array],
+) -> Program:
+    """The program of the pairs that are kept, of the rows that have several."""
+    xp = compat.array_namespace(prices)
+    alone = xp.where(is_border, xp.zeros_like(free.sizes), free.sizes)
+    base = free.fixed + loads_of(alone, free.at(slots), prices.shape[0])
+    pairs = places_of(xp.reshape(kept & is_border[:, None], (-1,)))
+    rows = pairs // kept.shape[1]
+    number = xp.cumulative_sum(xp.astype(is_border, xp.int64)) - 1
+    names, gains = (xp.take(xp.reshape(v, (-1,)), pairs) for v in (free.names, -behind))
+    sizes = xp.take(free.sizes, rows)
+    lists = (xp.take(number, rows), names, gains, sizes, prices)
+    lists = (*lists, free.lower - base, free.upper - base, *limits)
+    return Program(*(entries("program", part) for part in lists))
+
+
+def _read(
+    free: FreeRows, is_border: Array, clusters: Array, program: Program, corner: Corner
+) -> BestCorner:
+    """Clusters of the largest shares, and the rows that have several."""
+    xp, device = compat.array_namespace(clusters), compat.device(clusters)
+    parts: list[dict[int, float]] = []
+    for row, cluster, share in zip(program.rows, program.clusters, corner.shares, strict=True):
+        if row == len(parts):
+            parts.append({})
+        parts[row][cluster] = share
+    shared = []
+    if parts:
+        best = xp.asarray([max(p, key=p.__getitem__) for p in parts], dtype=xp.int64, device=device)
+        number = xp.clip(xp.cumulative_sum(xp.astype(is_border, xp.int64)) - 1, min=0)
+        clusters = xp.where(is_border, xp.take(best, number), clusters)
+        ids = entries("rows", places_of(is_border))
+        for row, part in zip(ids, parts, strict=True):
+            shares = {cluster: share for cluster, share in part.items() if share > TOLERANCE}
+            if len(shares) > 1:
+                lists = (entries("row", v[row, :]) for v in (free.names, free.values))
+                worth = dict(zip(*lists, strict=True))
+                values = [worth[cluster] for cluster in shares]
+                size = float(free.sizes[row])
+                shared.append(Shared(row, size, list(shares), list(shares.values()), values))
+    return BestCorner(clusters, shared, clusters, corner.is_stuck)
