@@ -84,7 +84,7 @@ def rows_with_sizes() -> float:
         scores, sizes = rng.normal(size=(n, k)), rng.integers(1, 9, n).astype(float)
         sizes[0] = sizes[1] + 1.0
         held = np.bincount(rng.integers(0, k, n), sizes, minlength=k)
-        slack = rng.integers(0, 3, k)
+        slack = rng.integers(0, 3, k).astype(float)
         lower, upper = np.maximum(held - slack, 0.0), held + slack
         whole = _best_of_all(scores, sizes, lower, upper)
         shares = _best_of_shares(scores, sizes, lower, upper)

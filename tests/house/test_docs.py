@@ -241,6 +241,13 @@ def check_folder(found: Any) -> None:
     assert found.accuracy > 0.3  # after one epoch
 
 
+def check_trucks(plans: Any) -> None:
+    by_count, by_load = plans
+    assert by_count.loads.max() > 90.0 >= by_load.loads.max()
+    assert by_count.loads.sum() == by_load.loads.sum()
+    assert by_load.cost < 1.5 * by_count.cost
+
+
 CHECKS: dict[str, Any] = {
     "balanced_experts": check_experts,
     "constraints_picture": lambda panels: np.testing.assert_equal(panels[3].n_out, 6),
@@ -253,6 +260,7 @@ CHECKS: dict[str, Any] = {
     "pseudo_labels_loop": check_loop,
     "stratified_splits": check_folds,
     "swav_targets": check_targets,
+    "trucks": check_trucks,
 }
 
 
