@@ -95,8 +95,8 @@ def test_labels_within_a_gap_have_few_operations(launches):
     launches.clear()
     found = assign_source(source, bounds, tol=1e-4)
     assert found.gap <= 1e-4
-    assert launches.operations <= 4_750, launches.functions()
-    assert launches.reads.total() <= 135, launches.reads
+    assert launches.operations <= 3_400, launches.functions()
+    assert launches.reads.total() <= 148, launches.reads
     assert launches.to_host <= 2**20
 
 
@@ -108,8 +108,8 @@ def test_an_iteration_of_k_means_has_few_operations(launches):
         constrained_kmeans(x, bounds, c, max_iter=max_iter, tol=0.0, gap=1e-2)
         found.append((launches.operations, launches.reads.total()))
     operations, reads = ((b - a) / 3 for a, b in zip(*found, strict=True))
-    assert operations <= 2_200, launches.functions()
-    assert reads <= 80, launches.reads
+    assert operations <= 1_450, launches.functions()
+    assert reads <= 87, launches.reads
 
 
 # -- rows that go to the host

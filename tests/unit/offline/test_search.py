@@ -154,18 +154,6 @@ def test_a_region_that_memory_does_not_hold_is_halved_and_follows(rng):
     assert after.best is None
 
 
-def test_rows_without_meaning_are_named_though_memory_is_short(rng):
-    """Most of the rows that tell how large a region may be are such; the first row is not."""
-    n, k = 4_096, 24
-    scores = rng.normal(size=(n, k))
-    scores[7:] = math.nan
-    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
-    options = SolverOptions(full_entries=0, max_entries=6 * n, entries_per_row=0.0)
-    given = {"prices": np.zeros(k), "price_radius": np.ones(k), "options": options}
-    with pytest.raises(InvalidValueError, match=r"row 7\b"):
-        assign_source(score_source(scores), bounds, **given)
-
-
 def test_a_problem_counts_the_scores_of_all_ranks():
     source = score_source(np.zeros((4, 3)))._replace(group=Group(2, 4, 10, lambda a: a))
     bounds = SizeBounds.from_counts([0] * 3, n_samples=10)
