@@ -11,6 +11,7 @@ from dualclust.algos.scores.sources import FeatureSource, ScoreSource
 from tests.judge_bounds import judge_infeasible
 from tests.judge_commands import LARGEST, barred_pairs, how, on_host
 from tests.judge_groups import judge_grouped, judge_linked, judge_no_counts, judge_partial
+from tests.judge_weighted import judge_weighted
 
 
 def eps_of(array: Any) -> float:
@@ -148,4 +149,23 @@ def trimmed_means(given: dict[str, Any], found: Any) -> str:
     low, high = limits(given, *scores.shape)
     outside = at_center - 0.5 * given["distance"] ** 2
     judge_partial(scores, outside, low, high, given["max_out"], found.assignment, doubt)
+    return "interval"
+
+
+def loaded(given: dict[str, Any], found: Any) -> str:
+    scores = scores_in(given["scores"])
+    if scores is None or given["exact"]:
+        return "not judged: too large, or by branch and bound, which tests compare with all labels"
+    if given["weights"] is not None:
+        scores = np.where(np.isfinite(scores), scores * given["weights"][:, None], scores)
+    judge_weighted(scores, given["bounds"], found)
+    return "interval"
+
+
+def loaded_means(given: dict[str, Any], found: Any) -> str:
+    made = of_centers(given, found)
+    if made is None:
+        return "not judged: rows of several ranks, or too many"
+    scores, _, doubt = made
+    judge_weighted(scores, given["bounds"], found.assignment, doubt=doubt)
     return "interval"

@@ -20,19 +20,25 @@ from ..algos.scores.deadline import deadline_of
 from ..algos.scores.sources import ScoreSource
 from ..cluster.groups import bounds_in_form, check_form, numbered_groups
 from ..cluster.sparse_rows import SparseRows, sparse_kmeans
-from ._inputs import moved_to
+from ._inputs import bounds_of, moved_to
+from ._loads import best_of_loads
 from ._starts import Data, starting_centers
 
 __all__ = [
+    "OF_ONE_KIND",
     "Grouping",
     "best_of_starts",
-    "check_groups",
     "grouped_labels",
     "grouping_of",
     "labels_or_out",
 ]
 
 Array = Any
+
+OF_ONE_KIND = (
+    "groups_", "group_counts_", "group_prices_", "out_price_", "loads_", "status_"
+)  # fmt: skip
+"""Attributes that a fit of another kind takes away."""
 
 
 class Grouping(NamedTuple):
@@ -42,7 +48,7 @@ class Grouping(NamedTuple):
     names: Any
 
 
-def check_groups(estimator: Any, data: Data, groups: Any, sizes: Any) -> None:
+def _check_kinds(estimator: Any, data: Data, groups: Any, sizes: Any) -> None:
     """Refuse what groups, links, rows that stay out, and sizes of rows do not go with."""
     check_form("group_bounds", estimator.group_bounds)
     check_count("max_out", estimator.max_out, 0)
@@ -110,14 +116,31 @@ def _check_length(numbers: Array, n: int) -> None:
 
 
 def best_of_starts(
-    estimator: Any, data: Data, bounds: SizeBounds, grouping: Grouping | None
-) -> Any:
-    """Return the result of the best start.
+    estimator: Any, data: Data, groups: Any, sizes: Any
+) -> tuple[Any, dict[str, Any]]:
+    """Return the result of the best start, and the attributes of its kind.
 
     Returns
     -------
-    ConstrainedKMeansResult, GroupedKMeansResult, LinkedKMeansResult or TrimmedKMeansResult
+    ConstrainedKMeansResult, or that of another kind
+    dict
+        Of `OF_ONE_KIND`.
     """
+    _check_kinds(estimator, data, groups, sizes)
+    if sizes is not None:
+        best: Any = best_of_loads(estimator, data, sizes)
+        return best, {"loads_": best.assignment.loads, "status_": best.assignment.status}
+    grouping = grouping_of(estimator, groups, data.rows)
+    bounds = bounds_of(estimator, data.rows.shape[0], data.rows)
+    best = _best(estimator, data, bounds, grouping)
+    found = best.assignment
+    if grouping is not None:
+        own = {"groups_": grouping.names, "group_counts_": found.group_counts}
+        return best, own | {"group_prices_": found.group_prices}
+    return best, {"out_price_": found.out_price} if estimator.max_out else {}
+
+
+def _best(estimator: Any, data: Data, bounds: SizeBounds, grouping: Grouping | None) -> Any:
     deadline = deadline_of(estimator.time_limit)  # of all starts together
     run = _run_of(estimator, data, bounds, grouping)
     options = {name: getattr(estimator, name) for name in ("metric", "max_iter", "tol")}

@@ -23,7 +23,6 @@ from ..cluster.distances import nearest_centers
 from ._degenerate import warn_of_equal_centers
 from ._inputs import (
     bounds_for_rows,
-    bounds_of,
     check_enough_rows,
     check_parameters,
     check_rows,
@@ -36,20 +35,15 @@ from ._inputs import (
     row_source,
     stream_bounds_of,
 )
-from ._loads import best_of_loads, labels_by_size
+from ._loads import labels_by_size
 from ._other_names import with_names_of_others
-from ._runs import best_of_starts, check_groups, grouped_labels, grouping_of, labels_or_out
+from ._runs import OF_ONE_KIND, best_of_starts, grouped_labels, labels_or_out
 from ._scores import center_distances, center_scores, inertia_of
 from ._starts import Data, check_init, stream_state
 
 __all__ = ["ConstrainedKMeans"]
 
 Array = Any
-
-OF_ONE_KIND = (
-    "_stream", "groups_", "group_counts_", "group_prices_", "out_price_", "loads_", "status_",
-)  # fmt: skip
-"""Attributes that a fit of another kind leaves behind."""
 
 
 class ConstrainedKMeans(
@@ -58,8 +52,7 @@ class ConstrainedKMeans(
     """k-means whose cluster sizes lie between bounds; without bounds, plain k-means.
 
     It stands in for scikit-learn's `KMeans`: the metric is "euclidean" and sizes are free by
-    default, where the functions and the command, which are for embeddings, say "cosine" and, in the
-    command, 0.9 to 1.1 of the mean size.
+    default, where functions and command, for embeddings, say "cosine", the command 0.9 to 1.1.
 
     Minimizes the sum of squared distances (or of one minus cosine) to the centers over labels and
     centers, subject to the bounds, by alternation. The final labels come with a proof of how near
@@ -105,10 +98,8 @@ class ConstrainedKMeans(
         Whether a further `fit` starts from the centers and prices of the last one.
     verbose : int or bool
         Whether `fit` prints a line after each start.
-    copy_x : bool
-        Taken as `KMeans` takes it: rows are never changed, whatever it says.
-    algorithm : {"lloyd", "elkan"}
-        Taken as `KMeans` takes it: both are one algorithm here, with the same results.
+    copy_x, algorithm : bool, and {"lloyd", "elkan"}
+        Taken as `KMeans` takes them: rows are never changed, and both are one algorithm here.
 
     Attributes
     ----------
@@ -125,11 +116,10 @@ class ConstrainedKMeans(
         With groups: how many rows of each are in each cluster, int64, and what rows of the group
         add to `prices_`, float64.
     out_price_ : float
-        With `max_out`: a row is out where half its squared distance minus the price of its cluster
-        exceeds minus this.
+        With `max_out`: a row is out where half its squared distance exceeds the price of its
+        cluster minus this.
     loads_, status_ : (n_clusters,) float64 array and str
-        With sizes: the load of each cluster, and "inside" its bounds or "inside up to one row";
-        prices are then those of a unit of load.
+        With sizes: loads, "inside" or "inside up to one row"; prices are of a unit of load.
     duals_ : Duals
         The same prices split into those of the lower and of the upper bounds, both at least 0.
     gap_ : float
@@ -246,9 +236,8 @@ class ConstrainedKMeans(
         must_link, cannot_link : (m, 2) array-like of ints, optional
             Pairs of rows that are in one cluster, and pairs that are not.
         sizes : (n_samples,) array-like, optional
-            At least 0 each: what a row counts in the bounds, where a weight counts in the
-            distances. `lower` and `upper` are then in units of the mean load of a cluster, and
-            `min_count` and `max_count` loads; alone of these arguments.
+            What a row counts in the bounds, at least 0; a weight counts in the distances. `lower`
+            and `upper` are in units of the mean load, `min_count` and `max_count` loads.
 
         Returns
         -------
@@ -260,17 +249,11 @@ class ConstrainedKMeans(
         weights = check_sample_weight(sample_weight, rows)
         fixed, forbidden = check_rules(rows, fixed, forbidden)
         check_enough_rows(rows, self.n_clusters)
+        must = pairs_of(rows, "must_link", must_link)
+        cannot = pairs_of(rows, "cannot_link", cannot_link)
         with on_threads(row_source(rows, self.metric), self.n_jobs) as source:
-            pairs = ("must_link", must_link), ("cannot_link", cannot_link)
-            links = (pairs_of(rows, *pair) for pair in pairs)
-            data = Data(rows, source, weights, fixed, forbidden, *links)
-            check_groups(self, data, groups, sizes)
-            grouping = grouping_of(self, groups, rows)
-            best: Any
-            if sizes is None:
-                best = best_of_starts(self, data, bounds_of(self, rows.shape[0], rows), grouping)
-            else:
-                best = best_of_loads(self, data, sizes)
+            data = Data(rows, source, weights, fixed, forbidden, must, cannot)
+            best, own = best_of_starts(self, data, groups, sizes)
             found = best.assignment
             inertia = inertia_of(rows, source, found.labels, best.centers, weights)
         warn_of_equal_centers(best.centers, found.counts)
@@ -278,15 +261,9 @@ class ConstrainedKMeans(
         self.labels_ = found.labels
         self.counts_ = found.counts
         self._set_prices(found.prices)
-        for name in OF_ONE_KIND:
+        for name in ("_stream", *OF_ONE_KIND):
             self.__dict__.pop(name, None)
-        if grouping is not None:
-            self.groups_ = grouping.names
-            self.group_counts_, self.group_prices_ = found.group_counts, found.group_prices
-        if self.max_out:
-            self.out_price_ = found.out_price
-        if sizes is not None:
-            self.loads_, self.status_ = found.loads, found.status
+        self.__dict__.update(own)
         self.gap_ = found.gap
         self.inertia_ = inertia
         self.n_iter_ = best.n_iter
@@ -297,9 +274,9 @@ class ConstrainedKMeans(
         """Label the rows of one mini-batch of a stream, and update the centers with them.
 
         The first call draws the centers from its batch, unless `fit` has found some. Bounds steer
-        the prices; sizes meet them in the long run, not in each batch. Hence `partial_fit` exists
-        only without `min_count` and `max_count`. `labels_` and `inertia_` describe the batch,
-        `counts_` all batches, and `gap_` is infinite, since nothing is proven.
+        prices; sizes meet them in the long run. Hence it exists only without `min_count` and
+        `max_count`. `labels_` and `inertia_` describe the batch, `counts_` all batches, and `gap_`
+        is infinite, since nothing is proven.
 
         Parameters
         ----------
@@ -347,9 +324,8 @@ class ConstrainedKMeans(
         ----------
         X : (n_samples, n_features) array-like or tensor
         bounded : bool
-            False gives each row its best cluster at the prices, which without bounds is that of
-            the nearest center, whatever the other rows are. True keeps the cluster sizes of these
-            rows inside the estimator's bounds.
+            False gives each row its best cluster at the prices: without bounds that of the nearest
+            center. True keeps the cluster sizes of these rows inside the estimator's bounds.
         sample_weight : (n_samples,) array-like, optional
             Those of `fit`, if it had any: a heavier row minds its distance more than the price.
         groups : (n_samples,) array-like, or GroupBounds, optional

@@ -128,7 +128,7 @@ def unsound_candidates(seed: int, count: int) -> tuple[float, int, int]:
         source = sources.score_source(scores)
         kept = candidates.collect_candidates(source, middle - radius, middle + radius, width=2)
         n_truncated += int(np.isfinite(kept.truncation).sum())
-        solution = reduced.solve_reduced(kept, limits, region, 1.0, max_truncation=1e300)
+        solution = reduced.solve_reduced(kept, limits, region, 1e-3, max_truncation=1e300)
         found, bound = solution.assignment, solution.bound
         worst = max(worst, float(best[0]) - bound)
         if found is not None:
@@ -157,7 +157,7 @@ def held_prices() -> float:
     region = candidates.TrustRegion(np.zeros(k), np.full(k, 0.25))
     source = sources.score_source(scores)
     kept = candidates.collect_candidates(source, -region.radius, region.radius, width=2)
-    found = reduced.solve_reduced(kept, limits, region, 1.0, max_truncation=1e300).assignment
+    found = reduced.solve_reduced(kept, limits, region, 1e-3, max_truncation=1e300).assignment
     if found is None:
         return float("inf")
     return max(9.0 * a + 0.875 - found.upper_bound, _off(scores, limits, found))

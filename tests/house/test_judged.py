@@ -17,6 +17,7 @@ from dualclust.algos import baselines, batches, bounds, clustering, online, pseu
 from dualclust.algos.clustering import row_choices
 from dualclust.algos.core.errors import InfeasibleBoundsError
 from dualclust.algos.offline.grouped import assign_grouped, assign_linked, assign_partial
+from dualclust.algos.offline.weighted import assign_weighted
 from dualclust.algos.scores.sources import Group, score_source
 from dualclust.algos.selection.survey import Candidate
 from tests import judged
@@ -106,6 +107,7 @@ def small_calls():
     two = tuple(Candidate(unit[:k]) for k in (2, 3))
     weights = {"fairness_weight": 1.0}
     pairs = {"must_link": np.asarray([[0, 1]]), "cannot_link": np.asarray([[1, 2], [3, 4]])}
+    loads = bounds.LoadBounds.from_ratios(rng.uniform(1.0, 3.0, 30), 3)
     teams = bounds.GroupBounds.from_shares(np.arange(30) % 2, 3)
     return {
         "adjusted_rand_index": lambda: selection.adjusted_rand_index(labels, found.labels, 3),
@@ -115,6 +117,7 @@ def small_calls():
         "assign_grouped": lambda: assign_grouped(scores, sizes, teams),
         "assign_linked": lambda: assign_linked(scores, sizes, **pairs),
         "assign_offline": lambda: dc.assign_offline(scores, sizes),
+        "assign_weighted": lambda: assign_weighted(scores, loads),
         "assign_partial": lambda: assign_partial(scores, max_out=4, out_score=1.0, min_count=5),
         "assign_source": lambda: dc.assign_source(score_source(scores), sizes),
         "balance_soft": lambda: batches.balance_soft(
@@ -159,6 +162,7 @@ def small_calls():
         "survey": lambda: selection.survey(dc.feature_source(unit), two, metric="cosine"),
         "trimmed_kmeans": lambda: clustering.trimmed_kmeans(unit, unit[:3], max_out=2),
         "uniformity": lambda: clustering.uniformity(x),
+        "weighted_kmeans": lambda: clustering.weighted_kmeans(unit, loads, unit[:3]),
         "verify_infeasibility": lambda: bounds.verify_infeasibility(
             [2, 0, 0], [3, 3, 3], allowed, vector
         ),

@@ -134,8 +134,8 @@ def rounded(shared: list[Shared]) -> list[int]:
         first, total = len(of_slots), math.fsum(share for _, _, share in parts)
         n_full = math.floor(total + FULL)
         n_slots = n_full + (total - n_full > FULL)
-        of_slots += [j] * n_slots
-        least += [1.0] * n_full + [0.0] * (n_slots - n_full)
+        of_slots.extend([j] * n_slots)
+        least.extend([1.0] * n_full + [0.0] * (n_slots - n_full))
         begun = 0.0
         for _, i, share in sorted(parts):
             ended = begun + share

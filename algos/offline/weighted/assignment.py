@@ -344,7 +344,7 @@ def _result(
             for y in (found.labels, labels)
         )
         change, more = read(xp.sum(now - was), xp.sum(xp.abs(now) - xp.abs(was)))
-        size += more
+        size = size + more
     objective = found.objective + change
     loads = loads_of(bounds.sizes, labels, k)
     slack = LOAD_ROUNDING * math.fsum(entries("loads", loads))

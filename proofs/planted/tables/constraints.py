@@ -20,7 +20,7 @@ PLANTED: tuple[PlantedError, ...] = (
     ),
     *errors_in(
         "algos.offline.grouped._relaxation.merged",
-        ("dropped", "sums / xp.reshape(lengths, (-1, 1))", "sums"),
+        ("dropped", "sums / (xp.reshape(lengths, (-1, 1)) / unit)", "sums"),
         ("wrong constant", "[[len(rows)] for rows", "[[2.0] for rows"),
         claims=("L2",),
     ),
