@@ -75,7 +75,7 @@ def command(given: dict[str, Any], found: Any) -> str:
         return "not judged: labels alone"
     if options.metric in MEDOIDS:
         return judge_medoid_folder(folder, options)
-    if any(getattr(options, name, None) for name in ("groups", "links", "max_out")):
+    if any(getattr(options, name, None) for name in ("groups", "sizes", "links", "max_out")):
         return "not judged: its k-means is, and tests/cli/test_cli_groups.py compares its files"
     is_sparse = not is_new and options.input.suffix == ".npz"
     if is_sparse and wide_sparse_matrix(options.input) is not None:

@@ -55,6 +55,8 @@ examples:
       n x n distances of any kind, in the place of rows
   dualclust cluster pupils.csv -k 4 --metric euclidean --groups family --group-bounds at-most-one
       brothers in different classes; with --group-bounds 0.8:1.2 fair shares of each group
+  dualclust cluster stops.csv -k 8 --metric euclidean --sizes demand --max-count 90 --lower 0
+      trucks that carry 90 units, however many stops; demand is a column
   dualclust cluster X.npy -k 100 --links pairs.csv
       pairs of rows together or apart: pairs.csv has the columns row, other, link (must, cannot)
   dualclust cluster X.npy -k 100 --max-out 50
@@ -91,6 +93,7 @@ of it or, after an error, nothing:
   medoids.npy   (k,) int64, instead of centers and model: --metric haversine, precomputed
   sizes.csv     cluster, size, min_count, max_count, price; --bounds reads it
   groups.csv    the same of each group in each cluster, instead of a model: --groups
+  loads.csv     load, its bounds, overload, price of a unit, instead of a model: --sizes
   model.npz     centers, prices, sizes, metric: what 'dualclust assign' and --start read
   result.json   sizes, violation, objective, its bound, the gap
   rows.csv      with --report: exemplars, the most doubtful rows, rows that the bounds moved
@@ -141,6 +144,7 @@ def run_cluster(options: argparse.Namespace) -> int:
             return run_cluster(options)
     one = "--graph" if options.graph is not None else None
     one = "--groups" if options.groups is not None else one
+    one = "--sizes" if options.sizes is not None else one
     one = "--links" if options.links is not None else one
     one = "--max-out" if options.max_out is not None else one
     one = f"--metric {options.metric}" if options.metric in OWN_METRICS else one

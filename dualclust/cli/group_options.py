@@ -1,4 +1,4 @@
-"""Options of ``dualclust cluster`` about groups of rows, and rows that stay out."""
+"""Options of ``dualclust cluster`` about groups and sizes of rows, and rows that stay out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def add_group_options(parser: argparse.ArgumentParser) -> None:
     """Add bounds on groups in clusters, and how many rows may stay out."""
     about = "Labels have a proven gap for the centers: docs/guides/constraints.md"
     add = parser.add_argument_group(
-        "groups, linked rows, and rows that stay out", about
+        "groups, sizes, linked rows, and rows that stay out", about
     ).add_argument
     add(
         "--groups",
@@ -26,6 +26,14 @@ def add_group_options(parser: argparse.ArgumentParser) -> None:
         metavar="HOW",
         help="of each group in each cluster: LOW:HIGH in units of its mean n_g/k (default "
         "0.9:1.1), at-most-one, or at-least-one",
+    )
+    add(
+        "--sizes",
+        type=Path,
+        metavar="WHAT",
+        help="what each row counts in the bounds, in place of 1: a column of the input, or n "
+        "numbers (.npy). --lower and --upper are then in units of the mean load, --min-count and "
+        "--max-count loads. Weights count in the distances instead",
     )
     add(
         "--links",

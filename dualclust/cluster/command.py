@@ -32,6 +32,7 @@ from .graph import check_graph, graph_facts, graph_line
 from .in_groups import check_groups, cluster_in_groups, groups_csv, link_facts
 from .interrupt import ended_by_interrupt
 from .launch import on_ranks
+from .loads import cluster_by_load, loads_csv
 from .model import MODEL_FILE, model_bytes
 from .notable import Notable, Restricted, find_notable
 from .notes import input_facts, input_lines, note_lines, notes_on_input, notes_on_result
@@ -197,6 +198,10 @@ def _cluster(
             fixed=problem.fixed,
         )
     meter.begin("the first labels", problem.source.group)
+    if problem.sizes is not None:
+        meter.begin("labels and centers in turn", problem.source.group)
+        by_load, loads = cluster_by_load(options, problem, centers)
+        return _collect(by_load, problem)._replace(loads=loads)
     if any(each is not None for each in (problem.groups, problem.links, options.max_out)):
         meter.begin("labels and centers in turn", problem.source.group)
         bounded, groups = cluster_in_groups(options, problem, centers, deadline)
@@ -356,6 +361,8 @@ def _write(
     files["sizes.csv"] = sizes_csv(found).encode()
     if found.groups is not None:
         files["groups.csv"] = groups_csv(found.groups).encode()
+    elif found.loads is not None:
+        files["loads.csv"] = loads_csv(found.loads, found.prices).encode()
     elif found.medoids is None:
         files[MODEL_FILE] = model_bytes(found, options.metric, problem.graph)
     files |= page

@@ -43,6 +43,7 @@ __all__ = [
 NOT_WITH = ("graph", "checkpoint", "resume", "report", "show", "table", "dry_run")
 NOT_WITH_OUT = ("weights", "seeds", "forbidden")
 NOT_WITH_LINKS = ("seeds", "forbidden", "max_out")
+NOT_WITH_SIZES = ("groups", "links", "max_out", "weights", "seeds", "forbidden", "bounds")
 
 DEFAULT = "0.9:1.1"
 """Shares of a group's mean unless others are asked for."""
@@ -89,7 +90,9 @@ def check_groups(options: argparse.Namespace, world_size: int) -> None:
     if options.max_out is not None:
         check_count("--max-out", options.max_out, 1)
     others: tuple[str, ...]
-    if options.groups is not None:
+    if options.sizes is not None:
+        flag, others = "--sizes", (*NOT_WITH_SIZES, *NOT_WITH)
+    elif options.groups is not None:
         flag, others = "--groups", ("max_out", "links", *NOT_WITH)
         options.group_bounds = options.group_bounds or DEFAULT
         _form(options.group_bounds)

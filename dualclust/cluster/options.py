@@ -38,7 +38,7 @@ __all__ = [
     "selection_of",
 ]
 
-BESIDES = ("show", "weights", "seeds", "groups")
+BESIDES = ("show", "weights", "seeds", "groups", "sizes")
 """Options that may name a column of the input, which is then not clustered."""
 
 LOWER, UPPER = 0.9, 1.1
@@ -50,6 +50,7 @@ GRAPH_LOWER, GRAPH_UPPER = 0.3, 2.5
 PATHS = (
     "weights",
     "groups",
+    "sizes",
     "bounds",
     "seeds",
     "forbidden",

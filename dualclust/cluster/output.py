@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .in_groups import GroupCounts
+from .loads import Loads
 from .sizes import COLUMNS
 
 __all__ = ["Clusters", "json_text", "npy", "result_of", "sizes_csv", "text"]
@@ -36,6 +37,7 @@ class Clusters(NamedTuple):
     medoids : (k,) int64 array, or None
         Numbers of the rows that stand for the clusters, where these have no means.
     groups : GroupCounts or None
+    loads : Loads or None
     is_partial : bool
         Whether rows may stay out: they have the label -1.
     """
@@ -53,6 +55,7 @@ class Clusters(NamedTuple):
     converged: bool
     medoids: NDArray[np.int64] | None = None
     groups: GroupCounts | None = None
+    loads: Loads | None = None
     is_partial: bool = False
 
 
@@ -102,6 +105,7 @@ def result_of(
         "largest_cluster": int(counts.max()),
         "violation": max(0, int(outside.max())),
         **({} if found.groups is None else found.groups.facts(options.group_bounds)),
+        **({} if found.loads is None else found.loads.facts()),
         **(
             {"max_out": options.max_out, "rows_out": n - int(counts.sum())}
             if found.is_partial
@@ -140,8 +144,12 @@ def text(result: dict[str, Any]) -> str:
 
 
 def _more_bounds(r: dict[str, Any]) -> list[str]:
-    """Return lines about groups, links, and rows that stay out."""
+    """Return lines about groups, loads, links, and rows that stay out."""
     lines = []
+    if "loads" in r:
+        span = f"{r['smallest_load']:g} to {r['largest_load']:g}"
+        bounds = f"{r['min_load']:g} to {r['max_load']:g}"
+        lines.append(f"loads               {span}, bounds {bounds}: {r['loads']}")
     if "groups" in r:
         form = r["group_bounds"].replace("-", " ")
         form = f"{form.replace(':', ' to ')} of their mean" if ":" in form else form

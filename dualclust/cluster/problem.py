@@ -25,6 +25,7 @@ from .exchange import exchange_bytes, row_group
 from .graph import in_graph
 from .groups import Groups
 from .in_groups import read_groups
+from .loads import load_bounds
 from .options import selection_of
 from .pairs import read_forbidden, read_links, read_seeds, seeds_of_column
 from .places import device_place, on_host, placed
@@ -69,6 +70,8 @@ class Inputs(NamedTuple):
         On the host.
     links : pair of (a, 2) and (b, 2) int64 arrays, or None
         Rows that must be together, and rows that must not.
+    sizes : (n,) float64 array, or None
+        What rows count in bounds on loads; on the host.
     """
 
     rows: Rows
@@ -80,6 +83,7 @@ class Inputs(NamedTuple):
     shown: ShownColumn | None
     groups: Groups | None
     links: tuple[Any, Any] | None
+    sizes: Any
 
 
 class Problem(NamedTuple):
@@ -87,7 +91,7 @@ class Problem(NamedTuple):
 
     Attributes
     ----------
-    rows, bounds, weights, fixed, forbidden, start, shown, groups, links
+    rows, bounds, weights, fixed, forbidden, start, shown, groups, links, sizes
         As in `Inputs`.
     source : FeatureSource
         The rows as they are compared.
@@ -106,6 +110,7 @@ class Problem(NamedTuple):
     shown: ShownColumn | None
     groups: Groups | None
     links: tuple[Any, Any] | None
+    sizes: Any
     source: FeatureSource
     digest: str
     graph: NeighborGraph | None = None
@@ -141,12 +146,16 @@ def read_inputs(options: argparse.Namespace, rows: Rows) -> Inputs:
             ". To fix this, ask for fewer clusters"
         )
         raise InvalidValueError(msg)
-    bounds = bounds_of(options, n, **device_place(device))
+    place = device_place(device)
+    if options.sizes is None:
+        bounds = bounds_of(options, n, **place)
+    else:  # on loads, which `loads` makes of the options
+        bounds = SizeBounds.from_counts([0] * k, n_samples=n, **place)
     start = given_start(options.init, options.start, k, rows.n_features, options.metric)
     # Files about rows count those of the input.
     kept = rows if isinstance(rows, KeptRows) else None
     whole = rows if kept is None else kept.inside
-    weights = _weights(options, whole.n_samples)
+    weights, sizes = (_numbers(options, name, whole.n_samples) for name in ("weights", "sizes"))
     fixed, forbidden = _pairs(options, whole)
     groups = read_groups(options, selection_of(options), whole.n_samples)
     links = None
@@ -159,6 +168,7 @@ def read_inputs(options: argparse.Namespace, rows: Rows) -> Inputs:
         if forbidden is not None:
             forbidden[:, 0] = kept.places(forbidden[:, 0])
             forbidden = forbidden[forbidden[:, 0] >= 0]
+        sizes = None if sizes is None else checked_weights("--sizes", kept.without(sizes))
         if groups is not None:
             groups = groups._replace(numbers=kept.without(groups.numbers))
         if links is not None:
@@ -168,17 +178,21 @@ def read_inputs(options: argparse.Namespace, rows: Rows) -> Inputs:
     if options.show is not None:
         shown = open_shown(options.show, options.input, selection_of(options), whole.n_samples)
     weights, fixed, forbidden = (placed(a, device) for a in (weights, fixed, forbidden))
-    return Inputs(rows, bounds, weights, fixed, forbidden, start, shown, groups, links)
+    if sizes is not None:
+        load_bounds(options, sizes)  # refused before anything is clustered
+    return Inputs(rows, bounds, weights, fixed, forbidden, start, shown, groups, links, sizes)
 
 
-def _weights(options: argparse.Namespace, n: int) -> Any:
-    if options.weights is None:
+def _numbers(options: argparse.Namespace, name: str, n: int) -> Any:
+    """Read a number of at least 0 for each row, by the option of this name."""
+    value = getattr(options, name)
+    if value is None:
         return None
-    column = column_of(options.weights)
+    column = column_of(value)
     if column is None:
-        return read_weights(options.weights, n)
+        return read_weights(value, n)
     place = options.input, selection_of(options), n
-    return checked_weights(f"--weights {column}", numbers_in_column("--weights", column, *place))
+    return checked_weights(f"--{name} {column}", numbers_in_column(f"--{name}", column, *place))
 
 
 def _pairs(options: argparse.Namespace, rows: Rows) -> tuple[Any, Any]:

@@ -44,21 +44,8 @@ __all__ = ["MEDOIDS", "cluster_whole"]
 MEDOIDS = ("haversine", "precomputed")
 """Metrics of `--metric` whose clusters have medoids."""
 
-NOT_WITH = (
-    *(
-        "graph",
-        "groups",
-        "links",
-        "max_out",
-        "start",
-        "checkpoint",
-        "resume",
-        "report",
-        "show",
-        "table",
-    ),
-    "dry_run",
-)
+OF_MEANS = ("graph", "groups", "sizes", "links", "max_out", "start")
+NOT_WITH = (*OF_MEANS, "checkpoint", "resume", "report", "show", "table", "dry_run")
 
 Result = tuple[Problem, ConstrainedKMeansResult, float | None, Any]
 """The problem; centers, or the rows of the medoids, and labels; the sum of the squared distances
