@@ -69,8 +69,8 @@ def cluster_by_load(
     how: dict[str, Any] = {"max_iter": options.max_iter, "tol": options.tol}
     found = weighted_kmeans(problem.source, bounds, centers, metric=options.metric, **how)
     one = found.assignment
-    arrays = (on_host(v) for v in (one.loads, bounds.lower, bounds.upper, one.overload))
-    return found, Loads(*arrays, status=one.status)
+    held, over = on_host(one.loads), on_host(one.overload)
+    return found, Loads(held, on_host(bounds.lower), on_host(bounds.upper), over, one.status)
 
 
 def loads_csv(loads: Loads, prices: NDArray[np.float64]) -> str:

@@ -104,7 +104,7 @@ def test_version(capsys):
         ["cluster", "X.npy", "-k", "2.5"],
         ["cluster", "X.npy", "-k", "3", "--min", "much"],
         ["cluster", "X.npy", "-k", "3", "--rounding", "up"],
-        ["cluster", "X.npy", "-k", "3", "--sizes", "4"],
+        ["cluster", "X.npy", "-k", "3", "--count", "4"],
         ["cluster", "X.npy", "Y.npy", "-k", "3"],
         ["train"],
         ["train", "kmeans"],
