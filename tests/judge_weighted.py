@@ -73,6 +73,7 @@ def judge_weighted(
 
 def judge_no_shares(scores: Any, bounds: Any) -> None:
     """Judge the claim that no shares of rows have loads inside."""
-    sides = (np.asarray(side, np.float64) for side in (bounds.lower, bounds.upper))
-    problem = Weighted(np.asarray(scores, np.float64), np.asarray(bounds.sizes), *sides)
+    unit = float(np.max(bounds.sizes, initial=0.0)) or 1.0  # HiGHS takes 1e-7 for nothing
+    sizes, *sides = (np.asarray(v, np.float64) / unit for v in bounds)
+    problem = Weighted(np.asarray(scores, np.float64), sizes, *sides)
     require(best_weighted(problem, whole=True) is None, "no labels are inside")

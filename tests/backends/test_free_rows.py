@@ -49,7 +49,7 @@ def assert_conforms(row, name, *given_arrays, **options):
     return expected
 
 
-def assert_same(found, expected, *, sums_rounded):
+def assert_same(found, expected, *, sums_rounded=False):
     """To the bit; on a device, whose order of additions is free, but for sums of scores."""
     assert len(found) == len(expected)
     if len(expected) == 8:

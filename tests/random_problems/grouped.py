@@ -9,15 +9,17 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array, eye_array, kron, vstack
 
-from dualclust.algos.bounds import GroupBounds, SizeBounds
+from dualclust.algos.bounds import GroupBounds, LoadBounds, SizeBounds
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
 from dualclust.algos.offline.grouped import assign_grouped, assign_linked, assign_partial
+from dualclust.algos.offline.weighted import assign_weighted
 from tests.grouped_problems import Grouped, best_grouped
 from tests.highs import is_feasible
 from tests.judge_groups import judge_grouped, judge_linked, judge_partial
-from tests.random_problems.drawn import Drawn, draw_problem
+from tests.judge_weighted import judge_no_shares, judge_weighted
+from tests.random_problems.drawn import Drawn, draw_problem, spread
 
-__all__ = ["random_groups", "random_left_out", "random_links"]
+__all__ = ["random_groups", "random_left_out", "random_links", "random_loads"]
 
 Array = NDArray[Any]
 
@@ -26,6 +28,9 @@ FEW, RANGE = 300, 1e6
 
 LARGEST = 1e290
 """From sums of such sizes on a problem may be refused: float64 does not hold its prices."""
+
+FEW_LOADS = 2**11
+"""Scores with sizes of rows: where thousands of them tie, HiGHS takes more than ten seconds."""
 
 WHOLE = 2**13
 """Scores from which on links are not looked at by an integer program."""
@@ -164,6 +169,50 @@ def _best_linked(
     return None if found.status == 2 else -float(found.fun)
 
 
+def random_loads(rng: np.random.Generator) -> str:
+    """Draw sizes of rows, and bounds around the loads of some labels."""
+    drawn = draw_problem(rng)
+    scores, _, _, weights = drawn
+    n, k = scores.shape
+    if n * k > FEW_LOADS:
+        return "too many"
+    labels, allowed = rng.integers(0, k, n), np.isfinite(scores)
+    if rng.random() < 0.8:
+        labels = np.where(allowed.any(axis=1), np.argmax(rng.random((n, k)) * allowed, axis=1), 0)
+    kinds = (
+        lambda: rng.integers(0, 11, n).astype(float),
+        lambda: rng.lognormal(0.0, float(rng.choice([0.5, 2.0])), n),
+        lambda: np.full(n, float(rng.choice([0.1, 3.0]))),
+        lambda: rng.random(n) * 10.0 ** float(rng.integers(-8, 9)),
+    )
+    sizes = kinds[rng.integers(len(kinds))]()
+    loads = np.bincount(labels, sizes, minlength=k)
+    slack = float(rng.choice([0.0, 0.1, 1.0])) * rng.random((2, k)) * sizes.mean()
+    lower, upper = np.maximum(loads - slack[0], 0.0), loads + slack[1]
+    bounds = LoadBounds.from_loads(sizes, k, lower=lower, upper=upper)
+    start = None if rng.random() < 0.7 else rng.normal(size=k) * 10.0 ** float(rng.integers(-3, 4))
+    try:
+        found = assign_weighted(scores, bounds, weights=weights, prices=start)
+    except InfeasibleBoundsError:
+        judge_no_shares(np.where(allowed, 0.0, -np.inf), bounds)
+        return "infeasible"
+    except InvalidValueError as error:
+        if "orders of magnitude" in str(error) and (spread() > 12 or not _is_narrow(drawn)):
+            return "refused"  # which HiGHS has ended with an error of its own
+        return _refused(drawn, error)
+    weights = np.ones(n) if weights is None else weights
+    exact = np.where(allowed, scores, 0.0).astype(np.longdouble) * weights[:, None]
+    total = np.abs(exact).max(axis=1).sum()
+    if total > LARGEST:
+        assert np.isfinite([found.objective, found.upper_bound]).all()
+        return "too large to judge"
+    worth = np.where(allowed, exact.astype(np.float64), -np.inf)
+    largest = np.longdouble(weights.max()) * max(np.abs(scores[allowed]).max(initial=0.0), 1)
+    blurred = BLUR * float(total) + float(4 * n * np.longdouble(5e-324) * max(largest, 1))
+    judge_weighted(worth, bounds, found, doubt=blurred)
+    return found.status
+
+
 def random_left_out(rng: np.random.Generator) -> str:
     """Draw how many rows may stay out, and at what score; one cluster more is the same problem."""
     drawn = draw_problem(rng)._replace(weights=None)
@@ -200,6 +249,14 @@ def _is_plain(scores: Array) -> bool:
     if scores.size > FEW or not sizes.size:
         return scores.size <= FEW
     return sizes.max() <= RANGE * sizes.min() and sizes.max() > 1 / LARGEST
+
+
+def _is_narrow(drawn: Drawn) -> bool:
+    """Whether scores times weights are within twelve orders of magnitude."""
+    finite = np.abs(np.where(np.isfinite(drawn.scores), drawn.scores, 0.0).astype(np.longdouble))
+    worth = finite if drawn.weights is None else finite * drawn.weights[:, None]
+    worth = worth[worth > 0.0]
+    return not worth.size or bool(worth.max() <= 1e12 * worth.min())
 
 
 def _refused(drawn: Drawn, error: InvalidValueError) -> str:

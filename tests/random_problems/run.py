@@ -16,7 +16,12 @@ import numpy as np
 from tests.random_problems.assignments import random_assignment, random_source, random_start
 from tests.random_problems.bounds import random_bounds
 from tests.random_problems.clusterings import random_centers, random_kmeans, random_soft_labels
-from tests.random_problems.grouped import random_groups, random_left_out, random_links
+from tests.random_problems.grouped import (
+    random_groups,
+    random_left_out,
+    random_links,
+    random_loads,
+)
 from tests.random_problems.streams import random_stream
 
 __all__ = ["KINDS", "Done", "new_seed", "run", "run_one"]
@@ -38,6 +43,7 @@ KINDS: dict[str, tuple[int, Check]] = {
     "groups": (3, random_groups),
     "left out": (1, random_left_out),
     "links": (1, random_links),
+    "loads": (1, random_loads),
 }
 """How often each kind is drawn, and its check, which returns the outcome in a word."""
 

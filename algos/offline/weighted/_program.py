@@ -27,6 +27,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from ...core.errors import InvalidValueError
+
 __all__ = ["Corner", "Program", "Shared", "best_whole", "corner_of", "rounded"]
 
 TOLERANCE = 1e-7
@@ -98,18 +100,25 @@ def corner_of(program: Program) -> Corner:
     entries = [1.0] * p + [size / mass for size in sizes] + [-1.0] * k + [1.0] * k + [-1.0] * k
     lines = rows + [m + j for j in clusters] + 3 * [m + j for j in each]
     columns = pairs + pairs + [p + i * k + j for i in range(3) for j in each]
-    found = linprog(
-        [-gain / unit for gain in gains] + [rate * c for c in prices + less + more],
-        A_eq=coo_array((entries, (lines, columns)), shape=(m + k, p + 3 * k)).tocsr(),
-        b_eq=[1.0] * m + [0.0] * k,
-        bounds=[(0.0, None)] * p
-        + [(a / mass, b / mass) for a, b in zip(low, high, strict=True)]
-        + [(0.0, None)] * (2 * k),
-        method="highs-ds",
-    )
-    if found.status != 0:
-        msg = f"HiGHS found no corner of a program that has one: {found.message}"
-        raise RuntimeError(msg)
+    matrix = coo_array((entries, (lines, columns)), shape=(m + k, p + 3 * k)).tocsr()
+    of_loads = [(a / mass, b / mass) for a, b in zip(low, high, strict=True)]
+    for presolve in (True, False):  # which HiGHS has ended with an error of its own
+        found = linprog(
+            [-gain / unit for gain in gains] + [rate * c for c in prices + less + more],
+            A_eq=matrix,
+            b_eq=[1.0] * m + [0.0] * k,
+            bounds=[(0.0, None)] * p + of_loads + [(0.0, None)] * (2 * k),
+            method="highs-ds",
+            options={"presolve": presolve},
+        )
+        if found.status == 0:
+            break
+    else:
+        msg = (
+            "scores must be of fewer orders of magnitude, weights included: HiGHS ends with an "
+            f"error ({found.message}). To fix this, set small weights to 0"
+        )
+        raise InvalidValueError(msg)
     x = found.x.tolist()
     return Corner(
         shares=x[:p],

@@ -254,8 +254,11 @@ def _of(
     power = math.frexp(unit)[1] - 1
     if prices is not None:
         xp = compat.array_namespace(prices)
-        prices = times_power_of_two(prices, power - source.exponent)
-        prices = prices if bool(xp.all(xp.abs(prices) < 2.0**FAR)) else None  # as if none came
+        (most,) = read(xp.max(xp.abs(prices)))
+        is_near = (
+            math.isfinite(most) and math.frexp(most)[1] + power - source.exponent <= FAR
+        )  # else as if none came
+        prices = times_power_of_two(prices, power - source.exponent) if is_near else None
     found = solved(problem, prices)
     labels = _rounded(found)
     if repair:
