@@ -82,6 +82,22 @@ def test_the_system_is_that_of_the_curvature(rng, tree):
     np.testing.assert_allclose(solve(rhs), expected, rtol=1e-3, atol=1e-6)
 
 
+def test_conjugate_gradients_solve_the_system_of_many_clusters(rng):
+    """More than elimination takes: what the solution leaves of the system, by differences."""
+    k = 120
+    lower = np.full(k, 4.0)
+    own = problem(NUMPY, rng.normal(size=(600, k)), lower, lower + 2.0, 2.0)
+    prices, step = 0.1 * rng.normal(size=k), 1e-6
+    free = (np.arange(k) % 7 > 0).astype(float)
+    solve = linear_solver(evaluate(own, prices, T), free, np.full(k, 0.01), own)
+    rhs = rng.normal(size=k) * free
+    found = solve(rhs)
+    up, down = (evaluate(own, prices + s * found, T).gradient for s in (step, -step))
+    product = free * T * (up - down) / (2.0 * step) + 0.01 * found
+    assert np.linalg.norm(product - T * rhs) < 0.2 * np.linalg.norm(T * rhs)  # to a tenth
+    np.testing.assert_array_equal(found[free == 0.0], 0.0)
+
+
 def test_errors_of_prices_by_their_definition(rng):
     own, prices, share = made(rng, radius=1.5), rng.normal(size=K), 0.25
     point = evaluate(own, prices, T)
