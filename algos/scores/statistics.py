@@ -32,10 +32,12 @@ from typing import TypeVar
 
 import array_api_compat as compat
 
+from ..core.checks import check_real, check_same_place
+from ..core.errors import InvalidValueError
 from ..core.reads import detached
 from ..core.types import Array
 from ..core.workers import map_in_order, map_parts, row_parts
-from .sources import ScoreSource, largest_score, times_power_of_two
+from .sources import ScoreSource, largest_score, score_source, times_power_of_two
 
 __all__ = [
     "FAR",
@@ -47,8 +49,10 @@ __all__ = [
     "largest_accepted",
     "map_taken",
     "median",
+    "places_of",
     "rescaled",
     "score_range",
+    "source_of_one_rank",
     "strided_ids",
 ]
 
@@ -269,3 +273,58 @@ def kept_in_memory(source: ScoreSource, *, like: Array) -> ScoreSource:
     return source._replace(
         block=block, take=lambda ids: xp.take(whole(), ids, axis=0), in_turn=False
     )
+
+
+def places_of(mask: Array) -> Array:
+    """Return where an (n,) bool array is true, (m,) int64, in order.
+
+    By a sort, because not every library has shapes that depend on data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> places_of(np.asarray([False, True, False, True]))
+    array([1, 3])
+    """
+    xp = compat.array_namespace(mask)
+    order = xp.argsort(xp.astype(mask, xp.int8), descending=True, stable=True)
+    return xp.astype(order[: int(xp.sum(xp.astype(mask, xp.int64)))], xp.int64)
+
+
+def source_of_one_rank(
+    scores: Array | ScoreSource, weights: Array | None = None, **others: Array | None
+) -> ScoreSource:
+    """Return the source of scores that a function takes as an array or as a source of one rank.
+
+    Parameters
+    ----------
+    scores : (n, k) real array, or ScoreSource
+    weights : (n,) real array, optional
+        Of an array alone: a source has its own.
+    **others : arrays, or None
+        What must be where an array of scores is, by the names of the arguments.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError, DeviceMismatchError
+        For weights beside a source, a source of several ranks, and places that differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> source_of_one_rank(np.zeros((3, 2))).n_clusters
+    2
+    """
+    if not isinstance(scores, ScoreSource):
+        check_real("scores", scores)
+        check_same_place(scores=scores, **others)
+        return score_source(scores, weights)
+    if weights is not None:
+        msg = (
+            "weights must be those of the source, got others. To fix this, give them to the source"
+        )
+        raise InvalidValueError(msg)
+    if not scores.group.is_alone:
+        msg = "scores must be of one rank, got those of several. To fix this, gather them first"
+        raise InvalidValueError(msg)
+    return scores

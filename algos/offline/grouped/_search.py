@@ -20,14 +20,14 @@ from ...core.reads import entries, read
 from ...core.segments import segment_sum
 from ...core.types import Array
 from ...scores.sources import ScoreSource, score_source
-from ...scores.statistics import strided_ids
+from ...scores.statistics import places_of, strided_ids
 from .._augmenting_paths import augmenting_paths
 from .._candidates import Candidates, all_candidates, collect_candidates
 from .._proof import rounding_of
 from .._smoothed_dual import SmoothedDual, refine_prices
 from ..assignment import assign_source
 
-__all__ = ["Found", "Problem", "Proof", "places_of", "problem_of", "solved"]
+__all__ = ["Found", "Problem", "Proof", "problem_of", "solved"]
 
 SMALL = 2**19
 """Scores of a problem whose rows keep all clusters, without a radius."""
@@ -106,16 +106,6 @@ class Proof(NamedTuple):
     objective: float
     size: float
     lost: float
-
-
-def places_of(mask: Array) -> Array:
-    """Return where an (n,) bool array is true, (m,) int64, in order.
-
-    By a sort, because not every library has shapes that depend on data.
-    """
-    xp = compat.array_namespace(mask)
-    order = xp.argsort(xp.astype(mask, xp.int8), descending=True, stable=True)
-    return xp.astype(order[: int(xp.sum(xp.astype(mask, xp.int64)))], xp.int64)
 
 
 def problem_of(source: ScoreSource, bounds: SizeBounds, groups: GroupBounds) -> Problem:

@@ -48,14 +48,14 @@ import array_api_compat as compat
 
 from ...bounds.groups import GroupBounds, check_counts_exist
 from ...bounds.sizes import SizeBounds, check_bounds
-from ...core.checks import check_kind, check_real, check_same_place, check_shape
+from ...core.checks import check_kind, check_same_place, check_shape
 from ...core.errors import InvalidValueError
 from ...core.segments import segment_sum
 from ...core.types import Array
-from ...scores.sources import ScoreSource, largest_score, score_source, times_power_of_two
-from ...scores.statistics import in_range, map_taken, strided_ids
+from ...scores.sources import ScoreSource, largest_score, times_power_of_two
+from ...scores.statistics import in_range, map_taken, places_of, source_of_one_rank, strided_ids
 from .._proof import OfflineAssignment, in_unit, relative_gap, rounding_of
-from ._search import Found, Problem, Proof, places_of, problem_of, solved
+from ._search import Found, Problem, Proof, problem_of, solved
 
 __all__ = ["GroupedAssignment", "assign_grouped"]
 
@@ -151,19 +151,8 @@ def assign_grouped(
     """
     check_bounds(bounds)
     check_kind("groups", groups, GroupBounds, "build it by GroupBounds.from_counts or .from_shares")
-    if not isinstance(scores, ScoreSource):
-        check_real("scores", scores)
-        check_same_place(scores=scores, bounds=bounds.lower, groups=groups.groups)
-        scores = score_source(scores, weights)
-    elif weights is not None:
-        msg = (
-            "weights must be those of the source, got others. To fix this, give them to the source"
-        )
-        raise InvalidValueError(msg)
-    source, n, k = scores, scores.group.n_total, scores.n_clusters
-    if not source.group.is_alone:
-        msg = "scores must be of one rank, got those of several. To fix this, gather them first"
-        raise InvalidValueError(msg)
+    source = source_of_one_rank(scores, weights, bounds=bounds.lower, groups=groups.groups)
+    n, k = source.group.n_total, source.n_clusters
     if bounds.n_samples != n:
         msg = f"bounds must be of the {n} samples of scores, got those of {bounds.n_samples}"
         msg = f"{msg}. To fix this, make them with n_samples={n}"

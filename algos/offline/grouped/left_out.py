@@ -28,7 +28,8 @@ from ...bounds.sizes import SizeBounds
 from ...core.checks import check_count, check_finite, check_real, check_same_place, check_shape
 from ...core.errors import InvalidValueError
 from ...core.types import Array
-from ...scores.sources import ScoreSource, score_source
+from ...scores.sources import ScoreSource
+from ...scores.statistics import source_of_one_rank
 from ..assignment import OfflineAssignment, assign_source
 
 __all__ = ["PartialAssignment", "assign_partial"]
@@ -119,13 +120,8 @@ def assign_partial(
     >>> found.labels, found.objective, found.status
     (array([ 0,  0, -1,  1]), -4.0, 'optimal')
     """
-    if not isinstance(scores, ScoreSource):
-        check_real("scores", scores)
-        scores = score_source(scores)
-    source, n, k = scores, scores.group.n_total, scores.n_clusters
-    if not source.group.is_alone:
-        msg = "scores must be of one rank, got those of several. To fix this, gather them first"
-        raise InvalidValueError(msg)
+    source = source_of_one_rank(scores)
+    n, k = source.group.n_total, source.n_clusters
     if source.exponent:
         msg = f"scores must be in their own unit, got a source in 2**{source.exponent} of it"
         msg = f"{msg}. To fix this, multiply scores by the weights yourself"

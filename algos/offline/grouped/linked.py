@@ -42,12 +42,13 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ...bounds.sizes import SizeBounds, check_bounds
-from ...core.checks import check_integral, check_interval, check_real, check_same_place, check_shape
+from ...core.checks import check_integral, check_interval, check_shape
 from ...core.errors import InvalidValueError
 from ...core.reads import entries, read
 from ...core.segments import segment_sum
 from ...core.types import Array
-from ...scores.sources import ScoreSource, score_source
+from ...scores.sources import ScoreSource
+from ...scores.statistics import source_of_one_rank
 from .._proof import relative_gap, rounding_of
 from ._links import links_of
 from ._program import OFF, best_of_blocks
@@ -154,18 +155,7 @@ def assign_linked(
     """
     check_bounds(bounds)
     check_interval("tol", tol, 0.0, 1.0)
-    if not isinstance(scores, ScoreSource):
-        check_real("scores", scores)
-        check_same_place(scores=scores, bounds=bounds.lower)
-        scores = score_source(scores, weights)
-    elif weights is not None:
-        msg = (
-            "weights must be those of the source, got others. To fix this, give them to the source"
-        )
-        raise InvalidValueError(msg)
-    if not scores.group.is_alone:
-        msg = "scores must be of one rank, got those of several. To fix this, gather them first"
-        raise InvalidValueError(msg)
+    scores = source_of_one_rank(scores, weights, bounds=bounds.lower)
     n, k = scores.group.n_total, scores.n_clusters
     must, cannot = (
         _pairs(name, pairs, n)

@@ -29,9 +29,10 @@ import array_api_compat as compat
 from ...bounds.loads import loads_of
 from ...core.reads import entries, read
 from ...core.types import Array
+from ...scores.statistics import places_of
 from ._program import TOLERANCE, Corner, Program, Shared, corner_of
 
-__all__ = ["BestCorner", "FreeRows", "best_corner", "places_of"]
+__all__ = ["BestCorner", "FreeRows", "best_corner"]
 
 FIRST, RAISE, MOST_RAISES = 4.0, 8.0, 12
 """First limit of prices in windows, its growth, and how often it grows where there is no box."""
@@ -41,13 +42,6 @@ NEAR = 1e-11
 
 MOST_WINDOW = 2.0**200
 """What is as good as no window, and has finite products with sizes."""
-
-
-def places_of(mask: Array) -> Array:
-    """Return where an (n,) bool array is true, (m,) int64, in order."""
-    xp = compat.array_namespace(mask)
-    order = xp.argsort(xp.astype(mask, xp.int8), descending=True, stable=True)
-    return xp.astype(order[: int(xp.sum(xp.astype(mask, xp.int64)))], xp.int64)
 
 
 class FreeRows(NamedTuple):

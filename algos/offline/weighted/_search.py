@@ -33,12 +33,12 @@ from ...core.segments import segment_sum
 from ...core.types import Array
 from ...scores.blocks import row_blocks
 from ...scores.sources import ScoreSource, subsample
-from ...scores.statistics import score_range, strided_ids
+from ...scores.statistics import places_of, score_range, strided_ids
 from .._candidates import TrustRegion, all_candidates, collect_candidates
 from .._proof import rounding_of
 from .._smoothed_dual import RefinedPrices, SmoothedDual, refine_prices
 from .._trust_region import initial_region
-from ._corners import FreeRows, best_corner, places_of
+from ._corners import FreeRows, best_corner
 from ._infeasible import check_shares_exist
 from ._problem import PART_ROWS, Problem, in_size
 from ._program import Shared

@@ -38,19 +38,24 @@ from ...core.checks import (
     check_interval,
     check_kind,
     check_per_cluster,
-    check_real,
-    check_same_place,
     check_shape,
 )
 from ...core.errors import InfeasibleBoundsError, InvalidValueError
 from ...core.reads import entries, read
 from ...core.segments import segment_sum
 from ...core.types import Array
-from ...scores.sources import ScoreSource, largest_score, score_source, times_power_of_two
-from ...scores.statistics import FAR, ScoresOutOfRangeError, in_range, rescaled, strided_ids
+from ...scores.sources import ScoreSource, largest_score, times_power_of_two
+from ...scores.statistics import (
+    FAR,
+    ScoresOutOfRangeError,
+    in_range,
+    places_of,
+    rescaled,
+    source_of_one_rank,
+    strided_ids,
+)
 from .._proof import OfflineAssignment, in_unit, relative_gap, rounding_of
 from ..assignment import assign_source
-from ._corners import places_of
 from ._problem import Problem, problem_of
 from ._program import best_whole, rounded
 from ._repair import repaired
@@ -180,19 +185,8 @@ def assign_weighted(
     """
     check_kind("bounds", bounds, LoadBounds, "build it by LoadBounds.from_loads or .from_ratios")
     check_interval("time_limit", time_limit, 0.0, math.inf)
-    if not isinstance(scores, ScoreSource):
-        check_real("scores", scores)
-        check_same_place(scores=scores, bounds=bounds.lower, prices=prices)
-        scores = score_source(scores, weights)
-    elif weights is not None:
-        msg = (
-            "weights must be those of the source, got others. To fix this, give them to the source"
-        )
-        raise InvalidValueError(msg)
-    source, n, k = scores, scores.group.n_total, scores.n_clusters
-    if not source.group.is_alone:
-        msg = "scores must be of one rank, got those of several. To fix this, gather them first"
-        raise InvalidValueError(msg)
+    source = source_of_one_rank(scores, weights, bounds=bounds.lower, prices=prices)
+    n, k = source.group.n_total, source.n_clusters
     check_shape("bounds.sizes", bounds.sizes, (n,))
     check_shape("bounds.lower", bounds.lower, (k,))
     prices = check_per_cluster("prices", prices, k)
