@@ -26,6 +26,7 @@ from tests.libraries import (
     NOT_IMMUTABLE,
     NOT_MINIMAL,
     NOT_SECOND,
+    ONCE,
     SAMPLED,
     SECOND,
     Library,
@@ -146,11 +147,11 @@ def leave_combinations(items: list[pytest.Item]) -> None:
         row = None if callspec is None else callspec.params.get("xp")
         if callspec is None or row not in SAMPLED or item.get_closest_marker("slow"):
             continue
-        known = seen.setdefault((item.nodeid.partition("[")[0], row.name), set())
+        test = item.nodeid.partition("[")[0], row.name
         values = {(name, i) for name, i in callspec.indices.items() if name != "xp"}
-        if values and values <= known:
+        if test in seen and (row in ONCE or values <= seen[test]):
             item.add_marker(pytest.mark.slow(reason="other rows run all combinations"))
-        known |= values
+        seen[test] = seen.get(test, set()) | values
 
 
 @pytest.fixture

@@ -81,6 +81,9 @@ def linked_pages(text: str, page: Path, folder: Path) -> str:
 
 
 def numbered(text: str, name: str) -> str:
-    """Put the number of a decision before its title: pages refer to decisions by number."""
+    """Put the number of a decision before its title: pages refer to decisions by number.
+
+    The page is in the list of decisions, not in the navigation, which every page repeats.
+    """
     match = re.match(r"0*(\d+)-", name)
-    return re.sub(r"\A# ", f"# {match[1]}. ", text) if match else text
+    return re.sub(r"\A# ", f"---\norphan: true\n---\n\n# {match[1]}. ", text) if match else text

@@ -120,7 +120,7 @@ def test_many_clusters_and_few_samples(row, k, slack):
 def test_paths_end_when_the_time_is_up(row, most):
     """It is looked at after as many paths everywhere; without an end, slices change no bit."""
     rng = np.random.default_rng(0)
-    n, k = 400, 8
+    n, k = 200, 8
     scores = rng.integers(-2000, 2001, size=(n, k)) / 1024.0
     scores[:, 0] += 4.0
     clusters = np.tile(np.arange(k, dtype=np.int32), (n, 1))

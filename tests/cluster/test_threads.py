@@ -76,8 +76,7 @@ def test_assignments_from_features(shape):
     assert np.count_nonzero(found.prices)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+@pytest.mark.parametrize(("metric", "weighted"), [("cosine", False), ("euclidean", True)])
 @pytest.mark.parametrize("shape", SHAPES[:2], ids=str)
 def test_free_kmeans_and_its_start(shape, metric, weighted):
     (x, weights, _), k = problem(*shape), shape[2]

@@ -25,13 +25,14 @@ class InterruptedByUserError(BaseException):
     """What the signal raises, as Ctrl-C raises KeyboardInterrupt."""
 
 
-@pytest.fixture(autouse=True)
-def own_server(monkeypatch) -> Iterator[None]:
+@pytest.fixture(autouse=True, scope="module")
+def own_server() -> Iterator[None]:
     """Another process than that of other tests, which has loaded nothing."""
-    monkeypatch.setattr(forked, "LOADED", ())
-    monkeypatch.setattr(forked, "_server", functools.cache(forked._server.__wrapped__))
-    yield
-    forked._end(forked._server())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forked, "LOADED", ())
+        patch.setattr(forked, "_server", functools.cache(forked._server.__wrapped__))
+        yield
+        forked._end(forked._server())
 
 
 @pytest.mark.parametrize(

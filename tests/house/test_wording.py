@@ -43,5 +43,6 @@ def test_pages_and_decisions_that_a_text_names_are_links() -> None:
         wording.linked_pages("decision 9", DOCS / "decisions/0009-candidates.md", DOCS)
         == "decision 9"
     )
-    assert wording.numbered("# Title\n# b", "0009-candidates.md") == "# 9. Title\n# b"
+    page = wording.numbered("# Title\n# b", "0009-candidates.md")
+    assert page == "---\norphan: true\n---\n\n# 9. Title\n# b"
     assert wording.numbered("# Title", "README.md") == "# Title"

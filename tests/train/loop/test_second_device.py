@@ -73,7 +73,13 @@ def run_in_two(config, folder):
     return steps
 
 
-@pytest.mark.parametrize("case", CASES)
+LONG = {"secu entropy", "mi_margin until solved"}
+"""Cases of `make slow`: another method's or setting's run takes the same operations."""
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, marks=[pytest.mark.slow] * (c in LONG)) for c in CASES]
+)
 def test_a_run_ends_like_that_of_the_cpu(source, tmp_path, monkeypatch, case):
     config = settings(case, source, tmp_path)
     with monkeypatch.context() as host:

@@ -88,7 +88,7 @@ def test_shares_aimed_at_are_inside_the_bounds(xp):
     assert shares[1] > 0.999
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(10))
 def test_the_level_of_prices_is_the_best_one(xp, seed):
     rng = np.random.default_rng(seed)
     n, k = 6, int(rng.integers(1, 5))

@@ -109,8 +109,10 @@ def test_scores_of_both_signs_that_cancel_have_a_gap_that_means_something(option
 
 
 class TestWeights:
-    @pytest.mark.parametrize("unit", [1e-46, 1e-300, 1.0, 1e39, 1e300])
-    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    @pytest.mark.parametrize(
+        ("dtype", "unit"),
+        [("float32", 1e-46), ("float64", 1e-300), ("float32", 1e39), ("float64", 1e300)],
+    )
     def test_of_any_unit_give_the_same_labels(self, xp, rng, dtype, unit, options):
         scores = xp.asarray(rng.normal(size=(40, 4)), dtype)
         weights = 1.0 + rng.integers(0, 4, size=40)

@@ -46,8 +46,7 @@ def test_figures_on_every_library(library):
     assert to_numpy(found.smallest)[1].tolist() == [20, 20]
 
 
-@pytest.mark.parametrize("k", [3, 5, 8])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("k", "seed"), [(3, 0), (5, 1), (8, 2)])
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 def test_a_planted_k_is_found(k, seed, metric):
     if metric == "cosine":
@@ -61,8 +60,7 @@ def test_a_planted_k_is_found(k, seed, metric):
     assert found.reason.startswith(f"k = {k} stands out")
 
 
-@pytest.mark.parametrize("kind", ["uniform", "normal", "rod"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("kind", "seed"), [("uniform", 0), ("normal", 1), ("rod", 2)])
 def test_noise_has_no_k(kind, seed):
     rng = np.random.default_rng(seed)
     x = {

@@ -121,7 +121,13 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+LONG = {"rest of each pass unused", "as the tables print the branches"}
+"""Cases of `make slow`."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in LONG)) for n in CASES]
+)
 def test_two_large_batches_are_the_printed_equations(name):
     """Eq. 4 to 12 at 1e-6, all gradients, with steps between: nothing is set back to agree."""
     changes, guarded = CASES[name]
