@@ -146,9 +146,12 @@ class _Cuda(Kind):
         What other threads ask of the device meanwhile, as memory for batches to come, is not part
         of the graph and does not end it.
         """
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            result = function()
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+        try:
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                result = function()
+        finally:
+            torch.cuda.set_stream(stream)  # where a capture fails, torch stays on that of the graph
         return graph, result
 
 
