@@ -226,7 +226,7 @@ class Execution:
         """
         cudnn, before = torch.backends.cudnn, torch.backends.cudnn.benchmark
         exact = cudnn.deterministic or torch.are_deterministic_algorithms_enabled()
-        if self.device.type == "cuda" and self.choice.step != "eager" and not exact:
+        if kind_of(self.device).searches and self.choice.step != "eager" and not exact:
             cudnn.benchmark = True
         try:
             yield
