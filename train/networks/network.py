@@ -129,21 +129,20 @@ class Network(nn.Module):
 
     def __call__(self, images: torch.Tensor) -> torch.Tensor:
         """Do a pass, compiled where `compile_with` says."""
-        if self.compiler is None or not self.training:
-            return self._call_impl(images)  # type: ignore[no-any-return]
-        if self.lengths.setdefault(images.shape[1:], len(images)) != len(images):
-            return self._call_impl(images)  # type: ignore[no-any-return]
-        for part in (self.encoder, self.projector):
-            begin_groups(part)
-        try:
-            return super().__call__(images)  # type: ignore[no-any-return]
-        except Exception as error:
-            if not self.or_plain or not _of_compiler(error):
-                raise
-            # Compiling comes before computing, of the backward pass as well: nothing is done twice.
-            self.compiler = None
-            self.compile_error = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-            return self._call_impl(images)  # type: ignore[no-any-return]
+        length = len(images)
+        compiled = self.compiler is not None and self.training
+        if compiled and self.lengths.setdefault(images.shape[1:], length) == length:
+            for part in (self.encoder, self.projector):
+                begin_groups(part)
+            try:
+                return super().__call__(images)  # type: ignore[no-any-return]
+            except Exception as error:
+                if not self.or_plain or not _of_compiler(error):
+                    raise
+                # Compiling comes before computing, of the backward pass as well: nothing has run.
+                self.compiler = None
+                self.compile_error = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        return self._call_impl(images)  # type: ignore[no-any-return, no-untyped-call]
 
     def predict(self, features: torch.Tensor) -> torch.Tensor:
         """Map (b, out_dim) features to the predictor's, (b, out_dim)."""

@@ -216,9 +216,9 @@ def in_sub_batches(
         together = in_sub_batches(network, function, parts.flatten(0, 2)[None], count)
         apart = together.reshape(count, v, m // count, *together.shape[2:])
         return apart.movedim(0, 1).flatten(1, 2)
-    parts = views.reshape(v * count, m // count, *views.shape[2:]).unbind()
+    rows = views.reshape(v * count, m // count, *views.shape[2:])
     with _momentum(network, 1 / count):
-        out = in_groups(network, function, parts)
+        out = in_groups(network, function, rows.unbind())
     return out.reshape(v, m, *out.shape[2:])
 
 
