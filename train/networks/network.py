@@ -129,9 +129,7 @@ class Network(nn.Module):
 
     def __call__(self, images: torch.Tensor) -> torch.Tensor:
         """Do a pass, compiled where `compile_with` says."""
-        length = len(images)
-        compiled = self.compiler is not None and self.training
-        if compiled and self.lengths.setdefault(images.shape[1:], length) == length:
+        if self.compiler is not None and self.training and self._has_first_length(images):
             for part in (self.encoder, self.projector):
                 begin_groups(part)
             try:
@@ -143,6 +141,10 @@ class Network(nn.Module):
                 self.compiler = None
                 self.compile_error = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         return self._call_impl(images)  # type: ignore[no-any-return, no-untyped-call]
+
+    def _has_first_length(self, images: torch.Tensor) -> bool:
+        length = len(images)  # to ask for it fixes it, where a pass is traced for any length
+        return self.lengths.setdefault(images.shape[1:], length) == length
 
     def predict(self, features: torch.Tensor) -> torch.Tensor:
         """Map (b, out_dim) features to the predictor's, (b, out_dim)."""
