@@ -37,8 +37,8 @@ def call(*words: object, **environment: str) -> subprocess.CompletedProcess[str]
 def day(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
     """Results, scratch and what was said of a rehearsal of all stages."""
     out, scratch = (tmp_path_factory.mktemp(name) for name in ("out", "scratch"))
-    stages = ",".join([*DAY, *RUNS])
-    done = call("--rehearse", "--stages", stages, "--out", out, "--scratch", scratch)
+    all_stages = ",".join([*DAY, *RUNS])
+    done = call("--rehearse", "--stages", all_stages, "--out", out, "--scratch", scratch)
     assert done.returncode == 0, done.stdout + done.stderr
     return out, scratch, done.stdout
 
