@@ -5,7 +5,7 @@ VENV ?= .venv
 PY = $(VENV)/bin/python
 STAMP = $(VENV)/.installed
 DEMO_ARGS ?=
-# Of the GPU day, as --rehearse or --stages conformance,speed; see docs/gpu.md.
+# Of the GPU day, as --rehearse or --stages constants,conformance; see docs/gpu.md.
 GPU_ARGS ?=
 ROWS ?=
 # Of the bill of materials, as train or onnx; none is the base installation.
@@ -55,7 +55,7 @@ help:
 	@echo 'make fuzz   the readers of files, by atheris or random changes (FUZZ_ARGS="npy --runs 1000000")'
 	@echo 'make audit  installed packages against their pins and wheels, without a network'
 	@echo 'make bench  the benchmark programs, on small sizes'
-	@echo 'make gpu    a day on a CUDA card: check, time, train (GPU_ARGS="--rehearse" without one)'
+	@echo 'make gpu    twelve minutes on a CUDA card: check and time (GPU_ARGS="--rehearse" without one)'
 	@echo 'make wheel  the wheel, in dist/, built twice: the same bytes, or none'
 	@echo 'make sbom   what comes along, with licenses: dist/sbom.json (EXTRAS="train onnx")'
 	@echo 'make clean  remove what the build and the tools left (not $(VENV), not runs/)'

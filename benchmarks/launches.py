@@ -9,11 +9,13 @@ other, and the card computes meanwhile.
     python benchmarks/launches.py             # minutes
     python benchmarks/launches.py --small     # seconds
     python benchmarks/launches.py --lines     # and which functions ask for most
+    python benchmarks/launches.py --constants benchmarks/results/gpu/constants.json  # of `make gpu`
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import platform
 import sys
 import tempfile
@@ -80,6 +82,20 @@ class Card(NamedTuple):
 CARD = Card(22e-6, 10e-6, 4.236e12, 36e12, 20e9)
 """One H200, from `benchmarks/results/cuda.md`."""
 
+
+def measured_card(file: Path) -> Card:
+    """Constants that `make gpu` has measured."""
+    parts = json.loads(file.read_text(encoding="utf-8"))["parts"].values()
+    rows = {row["what"]: row for part in parts for row in part["rows"]}
+    return Card(
+        operation=1e-6 * rows["operation"]["us"],
+        read=1e-6 * rows["read"]["us"],
+        bytes=1e9 * rows["copy"]["GB/s"],
+        multiplications=1e12 * rows["float32"]["TFLOP/s"],
+        to_host=1e9 * rows["to the host"]["GB/s"],
+    )
+
+
 NEAREST, ASSIGN, WITHIN = "`nearest_centers`", "`assign`, one pass", "`assign_source`, 1e-4"
 MEASURED = {NEAREST: 219.0, ASSIGN: 705.0, WITHIN: 5_574.0}
 """Milliseconds at (1M, 1,000, 128) on that card, of the library on the day of that page."""
@@ -103,12 +119,12 @@ class Count(NamedTuple):
         waits = self.reads * card.read + self.to_host / card.to_host
         return max(sent, computed) + waits + self.host
 
-    def cells(self) -> str:
+    def cells(self, card: Card = CARD) -> str:
         """The columns of a table."""
         return (
             f"{self.operations:,.0f} | {self.reads:,.0f} | {self.bytes / 1e9:,.2f} | "
             f"{self.multiplications / 1e9:,.0f} | {self.to_host / 1e6:,.2f} | {self.paths:,.0f} | "
-            f"{1e3 * self.host:,.1f} | {1e3 * self.seconds(CARD):,.1f}"
+            f"{1e3 * self.host:,.1f} | {1e3 * self.seconds(card):,.1f}"
         )
 
 
@@ -164,8 +180,8 @@ def timed_paths() -> Iterator[list[float]]:
 class Program:
     """Runs functions on the device, and counts what they ask for."""
 
-    def __init__(self, launches: Launches, *, show_lines: bool = False) -> None:
-        self.launches, self.show_lines = launches, show_lines
+    def __init__(self, launches: Launches, *, show_lines: bool = False, card: Card = CARD) -> None:
+        self.launches, self.show_lines, self.card = launches, show_lines, card
 
     def count(self, run: Callable[[], Any]) -> Count:
         """Count one run."""
@@ -233,14 +249,14 @@ class Program:
         for n, k in sizes:
             for name, count in self.functions(n, k):
                 found.setdefault(name, []).append((n, k, count))
-                yield f"| {name} | {n:,} x {k:,} | {count.cells()} | |"
+                yield f"| {name} | {n:,} x {k:,} | {count.cells(self.card)} | |"
         block = self.operations_of_a_block()
         for name, (*_, (n_few, k, few), (n_many, same, many)) in found.items():
             for n in LARGE if k == same else []:
                 is_measured = (n, k) == (LARGE[0], MEASURED_CLUSTERS)
                 measured = MEASURED.get(name, "") if is_measured else ""
                 count = extrapolated(name, (n_few, few), (n_many, many), n, k, block)
-                cells = count.cells()
+                cells = count.cells(self.card)
                 yield f"| {name} | *{n:,} x {k:,}* | {cells} | {measured} |"
 
 
@@ -328,10 +344,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--lines", action="store_true")
+    parser.add_argument("--constants", type=Path, metavar="FILE")
     options = parser.parse_args()
+    card = CARD if options.constants is None else measured_card(options.constants)
     print(f"torch {torch.__version__}, Python {platform.python_version()}, no card\n")
     with counted_launches(name_lines=options.lines) as launches:
-        counting = Program(launches, show_lines=options.lines)
+        counting = Program(launches, show_lines=options.lines, card=card)
         print(
             "| function | n x k | operations | reads | GB | GFLOP | MB to the host | paths |",
             end="",

@@ -1,7 +1,7 @@
 """The GPU day: one program that checks, times and trains on a card, stage by stage.
 
     python -m benchmarks.gpu                          # from the root of a checkout, on a card
-    python -m benchmarks.gpu --stages conformance,speed --budget 9
+    python -m benchmarks.gpu --stages secu --data cifar10_jpeg.npz --detach
     python -m benchmarks.gpu --rehearse               # every stage at toy size, without a card
 
 ========================  ==================================================================
@@ -13,9 +13,11 @@ module                    holds
 `card`, `rehearsal`       the two machines: a CUDA card, and the second device of the tests
 `timing`                  budgets, repeated measurements, their spread
 `stages`                  a stage as a list of parts, of which finished ones are not repeated
-`conformance`             stage 1: the rows of the table, and training steps, against references
-`speed`                   stage 2: times as shares of what the card can do
-`paper`                   stage 3: a run of a paper, from its recipe to its table
+`constants`               stage 1: what the card can do, and what the host takes to ask for it
+`conformance`             stage 2: the rows of the table, and training steps, against references
+`speed`                   stages 3 and 4: times of functions and steps, as shares of that
+`paper`                   the other stages: runs of papers, from their recipes to their tables
+`portable`                the state of such a run in a few small files
 `records`, `page`         results as JSON, and as one page
 `detached`                a day that goes on after the call that started it
 ========================  ==================================================================

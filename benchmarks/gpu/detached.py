@@ -21,7 +21,7 @@ __all__ = ["pick_up", "start_detached"]
 LINES = 25  # of the log, that are shown
 
 
-def start_detached(words: Sequence[str], scratch: Path, base: Path) -> int:
+def start_detached(words: Sequence[str], scratch: Path, base: Path, out: Path) -> int:
     """Start the same command in a session of its own; returns at once.
 
     Parameters
@@ -29,6 +29,7 @@ def start_detached(words: Sequence[str], scratch: Path, base: Path) -> int:
     words : the words of this command.
     scratch : Path. Where the day keeps what is not a result.
     base : Path. What the command takes as ``--scratch`` for that.
+    out : Path. Results of another day, or of another machine, that it goes on from.
     """
     if (number := _running(scratch)) is not None:
         print(f"process {number} is still at work: wait for it with --pick-up")
@@ -36,6 +37,8 @@ def start_detached(words: Sequence[str], scratch: Path, base: Path) -> int:
     scratch.mkdir(parents=True, exist_ok=True)
     own = [word for word in words if word != "--detach"]
     results = scratch / "detached"
+    if not results.is_dir() and (out / "gpu").is_dir():
+        shutil.copytree(out / "gpu", results / "gpu")
     command = [sys.executable, "-u", "-m", "benchmarks.gpu", *own, "--unlimited"]
     command += ["--out", str(results), "--scratch", str(base)]
     with (scratch / "day.log").open("wb") as log:
@@ -67,7 +70,8 @@ def pick_up(scratch: Path, out: Path, seconds: float) -> int:
     results = scratch / "detached"
     if results.is_dir():
         out.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(results, out, dirs_exist_ok=True)
+        half = shutil.ignore_patterns("*.new")  # a state that is being written
+        shutil.copytree(results, out, dirs_exist_ok=True, ignore=half)
         print(f"results: {out / 'gpu.md'}")
     if number is not None:
         print(f"process {number} is still at work")

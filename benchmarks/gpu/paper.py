@@ -1,8 +1,10 @@
-"""Stage 3: a run of a paper, from its recipe: SeCu on CIFAR-10, then ProPos for what is left.
+"""The stages of papers' runs, from their recipes: SeCu, ProPos and CoKe on CIFAR-10.
 
 A run is the library's own: the settings of the recipe, its epochs, its evaluation. It is saved
 every minute and when the budget ends, in the scratch folder, and goes on from there in the next
-call to the same numbers. What is left behind is its curve, its figures and its settings.
+call. Every few minutes, and when a call ends, its state is left in the results as well, in few and
+small files: with those another machine goes on, not to the last bit (`portable`). What is left
+behind at its end is its curve, its figures and its settings.
 """
 
 from __future__ import annotations
@@ -10,9 +12,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import shutil
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from dualclust.cli.train import read_recipe
@@ -24,63 +28,49 @@ from dualclust.train.report.figures import write_curves
 from dualclust.train.state.checkpoint import latest_checkpoint
 
 from .needs import CannotRun
+from .portable import has_state, read_state, write_state
 from .records import Row
 from .runs import pictures
 from .stages import Context, PartOf, Stage
 from .timing import OutOfTime
 
-__all__ = ["STAGE"]
+__all__ = ["STAGES"]
 
 SAVE = 60.0  # seconds between two checkpoints
+STATE = 180.0  # and between two states for another machine
 MARGIN = 1.5  # an epoch must fit into what is left this many times
 FIGURES = ("acc", "nmi", "ari")
-FAST = {
-    "execution.precision=bfloat16",
-    "execution.channels_last=true",
-    "execution.step=graph",
+LAST = "execution.channels_last=true"
+FAST = {  # channels last as an H200 had it (benchmarks/results/cuda.md)
+    "secu_cifar10": ["execution.precision=bfloat16", LAST],
+    "propos_cifar10": ["execution.precision=bfloat16", "data.test=none"],
+    "coke_cifar10": ["execution.precision=bfloat16", LAST],
 }
+SMALL = [
+    "batch_size=16",
+    "network.name=digits-cnn",
+    "network.width=2",
+    "network.hidden=8",
+    "network.out_dim=4",
+    "heads.target=3",
+    "optim.warmup_epochs=1",
+    "evaluation.every=2",
+]
 CUT = {
-    "secu_cifar10": [
-        "epochs=3",
-        "batch_size=16",
-        "network.name=digits-cnn",
-        "network.width=2",
-        "network.hidden=8",
-        "network.out_dim=4",
-        "heads.clusters=[3, 5]",
-        "heads.target=3",
-        "optim.warmup_epochs=1",
-        "evaluation.every=2",
-    ],
+    "secu_cifar10": [*SMALL, "epochs=3", "heads.clusters=[3, 5]"],
     "propos_cifar10": [
+        *SMALL,
         "epochs=2",
-        "batch_size=16",
-        "network.name=digits-cnn",
-        "network.width=2",
-        "network.hidden=8",
-        "network.out_dim=4",
         "network.predictor=8",
         "heads.clusters=[3]",
-        "heads.target=3",
-        "optim.warmup_epochs=1",
-        "evaluation.every=2",
         "propos.n_init=1",
         "propos.sub_batches=2",
     ],
+    "coke_cifar10": [*SMALL, "epochs=2", "network.predictor=8", "heads.clusters=[3, 5]"],
 }
 
 
-def _secu(context: Context) -> Iterator[Row]:
-    """The whole run."""
-    yield from _run(context, "secu_cifar10", ())
-
-
-def _propos(context: Context) -> Iterator[Row]:
-    """As far as the minutes of the stage reach; a run of 1000 epochs takes longer."""
-    yield from _run(context, "propos_cifar10", ("data.test=none",), whole=False)
-
-
-def settings(context: Context, recipe: str, changes: Sequence[str]) -> RunConfig:
+def settings(context: Context, recipe: str) -> RunConfig:
     """A recipe on the data that is there, run as fast as the card allows.
 
     Raises
@@ -88,7 +78,7 @@ def settings(context: Context, recipe: str, changes: Sequence[str]) -> RunConfig
     CannotRun
         If no data is named, or nothing is where it is said to be.
     """
-    config = override(read_recipe(recipe), changes)
+    config = read_recipe(recipe)
     machine = context.machine
     if machine.toy:
         source = pictures(context.scratch, 40, (32, 32, 3), test=20, classes=3)
@@ -101,89 +91,73 @@ def settings(context: Context, recipe: str, changes: Sequence[str]) -> RunConfig
         raise CannotRun(msg)
     else:
         source = Path(context.data).resolve()
-        config = override(config, sorted(FAST))
+        config = override(config, FAST[recipe])
     if not source.exists():
         msg = f"there is no data at {source} (--data, or the variable DUALCLUST_DATA)"
         raise CannotRun(msg)
     return override(config, [f"data.source={source}", *context.changes])
 
 
-def _run(
-    context: Context, recipe: str, changes: Sequence[str], *, whole: bool = True
-) -> Iterator[Row]:
+def _run(context: Context, recipe: str) -> Iterator[Row]:
     """Train until the end or the budget; one row with the figures at that point."""
-    config = settings(context, recipe, changes)
+    config = settings(context, recipe)
     folder = context.scratch / "runs" / f"{recipe}-{_key(context, config)}"
-    run = _opened(context, config, folder)
-    spent = _Spent(folder)
-
-    def of_all() -> float:
-        """Seconds of all calls together; no limit where a run must come to its end."""
-        return math.inf if whole else context.total - context.before - context.budget.spent()
-
-    def left() -> float:
-        return min(of_all(), context.budget.left())
-
+    state = context.out / f"state-{recipe}"
+    run = _opened(context, config, folder, state)
     try:
-        ended = _train(context, run, folder, spent, left)
+        ended = _train(context, run, folder, state)
     finally:
         _report(context, recipe, run)
-        spent.save()
-    context.notes[_part(recipe)] = _note(run, recipe)
-    yield _row(run, spent)
-    if not ended and of_all() > MARGIN * spent.longest:
+    context.notes[NAMES[recipe]] = _note(run, recipe)
+    yield _row(context, run)
+    if not ended:
         raise OutOfTime  # the next call goes on
+    shutil.rmtree(state, ignore_errors=True)
 
 
-def _train(
-    context: Context, run: Run, folder: Path, spent: _Spent, left: Callable[[], float]
-) -> bool:
+def _train(context: Context, run: Run, folder: Path, state: Path) -> bool:
     """Train; returns whether the last epoch is over. What was done is saved at the end."""
-    machine, last = context.machine, time.monotonic()
+    machine, left = context.machine, context.budget.left
+    saved = kept = time.monotonic()
+    longest = 0.0  # of the latest epochs: the first one of a call warms up
     while run.epoch < run.config.epochs:
-        if left() <= MARGIN * spent.longest:
+        if left() <= MARGIN * longest:
+            write_state(run, state)
             return False
         began = time.monotonic()
         final = run.epoch + 1 == run.config.epochs
         # It may be the last of this call.
-        near = left() <= (1 + 2 * MARGIN) * spent.longest
-        if final or near or machine.toy or began - last > SAVE:
+        near = left() <= (1 + 2 * MARGIN) * longest
+        if final or near or machine.toy or began - saved > SAVE:
             run_and_save_epoch(run, folder)
-            last = time.monotonic()
+            saved = time.monotonic()
         else:
             run.run_epoch()
+        if began - kept > STATE:
+            write_state(run, state)
+            _report(context, folder.name.rpartition("-")[0], run)
+            kept = time.monotonic()
         machine.synchronize()
-        spent.add(time.monotonic() - began)
+        longest = max(0.9 * longest, time.monotonic() - began)
     return True
 
 
-class _Spent:
-    """Seconds that a run has taken, over calls; beside its checkpoints."""
-
-    def __init__(self, folder: Path) -> None:
-        self.file = folder / "seconds.json"
-        known = json.loads(self.file.read_text()) if self.file.is_file() else {}
-        self.seconds, self.calls = known.get("seconds", 0.0), known.get("calls", 0) + 1
-        self.longest = 0.0  # of the latest epochs: the first one of a call warms up
-
-    def add(self, seconds: float) -> None:
-        self.seconds += seconds
-        self.longest = max(0.9 * self.longest, seconds)
-
-    def save(self) -> None:
-        write_file(self.file, json.dumps({"seconds": self.seconds, "calls": self.calls}))
-
-
-def _opened(context: Context, config: RunConfig, folder: Path) -> Run:
-    """A run at its last checkpoint, or at its start."""
+def _opened(context: Context, config: RunConfig, folder: Path, state: Path) -> Run:
+    """A run at its last checkpoint, at the state that another machine has left, or at its start."""
     run = Run(config, str(context.machine.device))
-    if list((folder / "checkpoints").glob("*")):
+    here = bool(list((folder / "checkpoints").glob("*")))
+    if not here:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_file(folder / "config.toml", dump_config(config))
+    if here:
         restore(run, latest_checkpoint(folder), folder / "config.toml")
-        print(f"  goes on after epoch {run.epoch} of {config.epochs}", flush=True)
+    elif has_state(state):
+        read_state(run, state)
+    else:
+        run.init()
         return run
-    folder.mkdir(parents=True, exist_ok=True)
-    write_file(folder / "config.toml", dump_config(config))
-    run.init()
+    where = "" if here else f", from {state.name}"
+    print(f"  goes on after epoch {run.epoch} of {config.epochs}{where}", flush=True)
     return run
 
 
@@ -193,7 +167,7 @@ def _key(context: Context, config: RunConfig) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _row(run: Run, spent: _Spent) -> Row:
+def _row(context: Context, run: Run) -> Row:
     evaluated = [record for record in run.metrics if "acc" in record]
     row: Row = {"epochs": f"{run.epoch} of {run.config.epochs}", "seed": run.config.seed}
     if evaluated:
@@ -205,10 +179,11 @@ def _row(run: Run, spent: _Spent) -> Row:
                     row[f"{name} {figure.upper()}"] = 100 * last[prefix + figure]
     seconds = [record["seconds"] for record in run.metrics]
     return row | {
-        "minutes": spent.seconds / 60,
+        "minutes": sum(seconds) / 60,
         "s an epoch": statistics.median(seconds) if seconds else None,
         "min-max": f"{min(seconds):.3g}-{max(seconds):.3g}" if seconds else None,
-        "calls": spent.calls,
+        "calls": context.record.calls,
+        "steps": run.execution.choice.step,
     }
 
 
@@ -231,21 +206,22 @@ def _note(run: Run, recipe: str) -> str:
         else (f"the images of split {data.split!r}, which it trains on")
     )
     return (
-        f"Scored: {scored}; figures in percent; minutes of training and scoring alone. Curve: "
+        f"Scored: {scored}; figures in percent; minutes of training alone. Curve: "
         f"`gpu/{recipe}.png`; epochs: `gpu/{recipe}.jsonl`; settings: `gpu/{recipe}.toml`."
     )
 
 
-def _part(recipe: str) -> str:
-    return {"secu_cifar10": "SeCu, CIFAR-10", "propos_cifar10": "ProPos, CIFAR-10"}[recipe]
-
-
-def _parts() -> tuple[PartOf, ...]:
-    runs: dict[str, Callable[[Context], Iterator[Row]]] = {
-        "secu_cifar10": _secu,
-        "propos_cifar10": _propos,
-    }
-    return tuple(PartOf(_part(name), run, guarded=False) for name, run in runs.items())
-
-
-STAGE = Stage("paper", 20.0, _parts(), "A paper's run")
+NAMES = {
+    "secu_cifar10": "SeCu, CIFAR-10",
+    "propos_cifar10": "ProPos, CIFAR-10",
+    "coke_cifar10": "CoKe, CIFAR-10",
+}
+STAGES = tuple(
+    Stage(
+        recipe.partition("_")[0],
+        math.inf,
+        (PartOf(name, partial(_run, recipe=recipe), guarded=False),),
+        f"A paper's run: {name}",
+    )
+    for recipe, name in NAMES.items()
+)

@@ -9,19 +9,21 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from . import conformance, paper, speed
+from . import conformance, constants, paper, speed
 from .detached import pick_up, start_detached
 from .machine import ROOT, Machine, sources_digest
 from .needs import CannotRun
 from .page import page
-from .records import Store
+from .records import Row, Store
 from .stages import Context, Stage, run_stage
 from .timing import Budget
 
 __all__ = ["STAGES", "build_parser", "main"]
 
-STAGES: tuple[Stage, ...] = (conformance.STAGE, speed.STAGE, paper.STAGE)
+DAY = (constants.STAGE, conformance.STAGE, speed.FUNCTIONS, speed.STEPS)
+STAGES: tuple[Stage, ...] = (*DAY, *paper.STAGES)
 ONE_CALL = 9.0  # minutes of a stage in one call that is waited for
 
 
@@ -40,7 +42,8 @@ def main(words: Sequence[str]) -> int:
         return pick_up(scratch, out, 60 * min(options.budget, ONE_CALL))
     machine = _machine(options)
     if options.detach:
-        return start_detached(words, scratch, scratch.parent if options.rehearse else scratch)
+        base = scratch.parent if options.rehearse else scratch
+        return start_detached(words, scratch, base, out)
     store = Store(out, scratch)
     identity = {
         "card": machine.name,
@@ -69,8 +72,7 @@ def main(words: Sequence[str]) -> int:
                 scratch=scratch,
                 record=record,
                 changes=tuple(options.set),
-                total=own,
-                before=record.spent,
+                rates=_rates(store, identity),
                 seed=time.time_ns() % 2**31,
                 data=options.data or os.environ.get("DUALCLUST_DATA"),
             )
@@ -83,6 +85,12 @@ def main(words: Sequence[str]) -> int:
         print(f"WRONG {line}")
     print(f"results: {out / 'gpu.md'}")
     return 1 if wrong else 0
+
+
+def _rates(store: Store, identity: dict[str, Any]) -> list[Row]:
+    """What this card can do, as far as it is known."""
+    known = store.load(constants.STAGE.name, identity).parts.get("ceilings")
+    return [] if known is None else known.rows
 
 
 def _write_page(store: Store) -> None:
@@ -110,7 +118,7 @@ def _folders(options: argparse.Namespace) -> tuple[Path, Path]:
 
 def _chosen(names: str) -> list[Stage]:
     known = {stage.name: stage for stage in STAGES}
-    asked = [name for name in names.split(",") if name] or list(known)
+    asked = [name for name in names.split(",") if name] or [stage.name for stage in DAY]
     if wrong := [name for name in asked if name not in known]:
         msg = f"--stages must be of {', '.join(known)}, got {', '.join(wrong)}"
         raise CannotRun(msg)
@@ -124,14 +132,15 @@ def build_parser() -> argparse.ArgumentParser:
         description="Check, time and train on a CUDA card, stage by stage (docs/gpu.md).",
     )
     add = parser.add_argument
-    add("--stages", default="", metavar="A,B", help="of conformance, speed, paper; all by default")
+    names = ", ".join(stage.name for stage in STAGES)
+    add("--stages", default="", metavar="A,B", help=f"of {names}; the first {len(DAY)} by default")
     add("--budget", type=float, default=math.inf, metavar="MIN", help="minutes of the whole call")
     add("--device", default="cuda", help="cuda or cuda:N")
     add("--rehearse", action="store_true", help="toy sizes on the second device of the tests")
     add("--out", type=Path, metavar="DIR", help="of gpu.md and gpu/ (benchmarks/results)")
     add("--scratch", type=Path, metavar="DIR", help="of checkpoints and half-done stages")
     add("--data", help="CIFAR-10: its folder, or cifar10_jpeg.npz (variable DUALCLUST_DATA)")
-    add("--set", action="append", default=[], metavar="KEY=VALUE", help="settings of paper's runs")
+    add("--set", action="append", default=[], metavar="KEY=VALUE", help="settings of papers' runs")
     add("--again", action="store_true", help="repeat stages that are finished")
     add("--detach", action="store_true", help="go on in the background, without the limit of 9")
     add("--pick-up", action="store_true", help="wait for the detached day, and show its end")

@@ -101,13 +101,16 @@ class Rehearsal(Machine):
             group["fused"] = True
 
     def _capture(self, function: Callable[[], Any]) -> tuple[Any, Any]:
-        tape = Tape()
+        tape, reads = Tape(), self.transfers.reads.total()
         with tape, _Dispatch(self.transfers):
             result = function()
         tape.result = result.inner
         with torch.no_grad():
             for whole, old in tape.before.values():
                 whole.copy_(old)
+        if self.transfers.reads.total() > reads:
+            msg = "a value is read within a capture"
+            raise RuntimeError(msg)
         return tape, result
 
 

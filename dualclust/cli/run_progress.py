@@ -130,6 +130,8 @@ class RunProgress:
         self.seen += 1
         if "part" in record:
             self.set_epochs(int(record["epoch"]))
+        if self.shown and "steps" in record:
+            self._say(f"dualclust: {record['steps']}")
         self._alarm(record)
         self.said = describe(record, self.epochs)
         if self.bar is not None:
@@ -150,11 +152,15 @@ class RunProgress:
                     f"dualclust: ALARM in {where}epoch {record['epoch']}: {name}. {seen}.",
                     f"  {symptom.cause} To fix this: {symptom.remedy}",
                 ]
-                if self.bar is not None:
-                    self.bar.console.print(*lines, sep="\n", markup=False, highlight=False)
-                else:
-                    print(*lines, sep="\n", file=self.stream, flush=True)
+                self._say(*lines)
         self.alarms = set(alarms)
+
+    def _say(self, *lines: str) -> None:
+        """Print lines above the bar, where there is one."""
+        if self.bar is not None:
+            self.bar.console.print(*lines, sep="\n", markup=False, highlight=False)
+        else:
+            print(*lines, sep="\n", file=self.stream, flush=True)
 
     def _finished(self, record: dict[str, Any]) -> int:
         """Epochs of `total` that are over at the end of an epoch."""

@@ -11,6 +11,7 @@ what                the host    CUDA            any other
                                                 that was asked before it
 ``fused``           no          yes             no: optimizers that step in one kernel
 ``graphs``          no          yes             no: steps captured once and replayed
+``searches``        no          yes             no: convolutions that can try several kernels
 `Kind.copies`       nothing     from pinned     when the step asks for them
                                 memory, beside
                                 the step
@@ -69,6 +70,7 @@ class Kind:
     reads_are_free = False
     fused = False
     graphs = False
+    searches = False
 
     def available(self) -> bool:
         """Say whether this machine has such a device."""
@@ -123,6 +125,7 @@ class _Host(Kind):
 class _Cuda(Kind):
     fused = True
     graphs = True
+    searches = True
 
     def available(self) -> bool:
         return torch.cuda.is_available()
@@ -146,9 +149,12 @@ class _Cuda(Kind):
         What other threads ask of the device meanwhile, as memory for batches to come, is not part
         of the graph and does not end it.
         """
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            result = function()
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+        try:
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                result = function()
+        finally:
+            torch.cuda.set_stream(stream)  # where a capture fails, torch stays on that of the graph
         return graph, result
 
 

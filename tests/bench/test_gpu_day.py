@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -16,12 +17,14 @@ from unittest.mock import patch
 import pytest
 
 torch = pytest.importorskip("torch")
-from benchmarks.gpu import conformance, needs, paper, program, records, stages, timing  # noqa: E402
+from benchmarks.gpu import conformance, needs, program, records, stages, timing  # noqa: E402
 from benchmarks.gpu.__main__ import main as command  # noqa: E402
 from dualclust import backends  # noqa: E402
+from tests.programs import program as program_of  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
-STAGES = ("conformance", "speed", "paper")
+DAY = ("constants", "conformance", "functions", "steps")
+RUNS = ("secu", "propos", "coke")
 
 
 def call(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -34,20 +37,27 @@ def call(*words: object, **environment: str) -> subprocess.CompletedProcess[str]
 def day(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
     """Results, scratch and what was said of a rehearsal of all stages."""
     out, scratch = (tmp_path_factory.mktemp(name) for name in ("out", "scratch"))
-    done = call("--rehearse", "--out", out, "--scratch", scratch)
+    all_stages = ",".join([*DAY, *RUNS])
+    done = call("--rehearse", "--stages", all_stages, "--out", out, "--scratch", scratch)
     assert done.returncode == 0, done.stdout + done.stderr
     return out, scratch, done.stdout
 
 
 def test_every_stage_is_rehearsed(day):
     out, _, said = day
-    for stage in STAGES:
+    for stage in (*DAY, *RUNS):
         found = json.loads((out / "gpu" / f"{stage}.json").read_text())
         assert found["status"] == "finished", said
         assert found["identity"]["rehearsal"] is True
         assert found["environment"]["versions"]["torch"] == torch.__version__
         assert all(part["status"] == "finished" for part in found["parts"].values())
     assert "WRONG" not in said
+
+
+def test_the_model_without_a_card_takes_the_constants(day):
+    card = program_of("launches").measured_card(day[0] / "gpu" / "constants.json")
+    assert len(card) == 5
+    assert all(0 < value < math.inf for value in card)
 
 
 def test_the_conformance_of_each_row_and_method_is_recorded(day):
@@ -89,15 +99,24 @@ def test_a_finished_day_is_not_repeated(day, tmp_path, monkeypatch, capsys):
     _, scratch, _ = day
     monkeypatch.setattr(program, "run_stage", None)  # nothing is trained
     assert program.main(["--rehearse", "--out", str(tmp_path), "--scratch", str(scratch)]) == 0
-    assert capsys.readouterr().out.count("not repeated") == 3
+    assert capsys.readouterr().out.count("not repeated") == 4
     assert (tmp_path / "gpu.md").read_text().count("### ") > 10
+
+
+def test_a_day_has_the_minutes_of_one_call_and_its_worth_first():
+    assert [stage.name for stage in program.DAY] == list(DAY)
+    assert [stage.name for stage in program._chosen("")] == list(DAY)
+    assert sum(stage.minutes for stage in program.DAY) <= program.ONE_CALL
+    for stage in program.DAY:  # no part takes the time of all that follow
+        *first, _ = stage.parts
+        assert sum(part.seconds for part in first if part.seconds < 1e9) <= 60 * stage.minutes + 60
 
 
 @pytest.mark.slow(reason="a second rehearsal of the papers' runs")
 @pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")  # it is to
 def test_a_detached_run_is_picked_up(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    words = ["--rehearse", "--stages", "paper", "--scratch", str(tmp_path / "scratch")]
+    words = ["--rehearse", "--stages", "coke", "--scratch", str(tmp_path / "scratch")]
     assert program.main([*words, "--detach"]) == 0
     assert "goes on" in capsys.readouterr().out
     for _ in range(20):
@@ -106,50 +125,9 @@ def test_a_detached_run_is_picked_up(tmp_path, monkeypatch, capsys):
         if "still at work" not in said:
             break
     assert code == 0, said
-    assert "paper: finished" in said
-    assert json.loads((tmp_path / "out" / "gpu" / "paper.json").read_text())["calls"] == 1
-    assert "SeCu, CIFAR-10" in (tmp_path / "out" / "gpu.md").read_text()
-
-
-class Countdown(timing.Budget):
-    """Time for a number of looks at the clock."""
-
-    def __init__(self, looks: int) -> None:
-        super().__init__(1e6)
-        self.looks = looks
-
-    def left(self) -> float:
-        self.looks -= 1
-        return 1e6 if self.looks >= 0 else 0.0
-
-
-def secu_in(folder: Path, looks: int) -> records.Record:
-    """Rehearse SeCu's run for a while."""
-    from benchmarks.gpu.rehearsal import Rehearsal
-
-    machine = Rehearsal()
-    store = records.Store(folder / "out", folder)
-    record = store.load("paper", {"card": machine.name, "rehearsal": True})
-    stage = stages.Stage("paper", 9.0, paper.STAGE.parts[:1], "")
-    with machine.active():
-        context = stages.Context(machine, Countdown(looks), folder / "out" / "gpu", folder, record)
-        return stages.run_stage(stage, store, context)
-
-
-def test_a_run_that_was_stopped_goes_on_to_the_same_end(tmp_path, capsys):
-    whole = secu_in(tmp_path / "whole", 10**9)
-    assert whole.status == "finished"
-    first = secu_in(tmp_path / "parts", 3)
-    assert first.status == "stopped"
-    assert first.parts["SeCu, CIFAR-10"].rows[0]["epochs"] == "1 of 3"
-    assert "goes on after epoch" not in capsys.readouterr().out
-    second = secu_in(tmp_path / "parts", 10**9)
-    assert "goes on after epoch 1 of 3" in capsys.readouterr().out
-    assert (second.status, second.calls) == ("finished", 2)
-    rows = [record.parts["SeCu, CIFAR-10"].rows[0] for record in (whole, second)]
-    assert [row["calls"] for row in rows] == [1, 2]
-    for name in ("epochs", "test ACC", "test NMI", "test ARI", "train ACC"):
-        assert rows[0][name] == rows[1][name]
+    assert "coke: finished" in said
+    assert json.loads((tmp_path / "out" / "gpu" / "coke.json").read_text())["calls"] == 1
+    assert "CoKe, CIFAR-10" in (tmp_path / "out" / "gpu.md").read_text()
 
 
 def off_by_a_little(found):
@@ -176,7 +154,8 @@ def kernels_alone(monkeypatch, tmp_path):
     """The command, with a first stage that ends after the kernels."""
     short = conformance.STAGE._replace(parts=conformance.STAGE.parts[:1])
     monkeypatch.setattr(program, "STAGES", (short,))
-    code = program.main(["--rehearse", "--out", str(tmp_path / "o"), "--scratch", str(tmp_path)])
+    words = ["--rehearse", "--stages", "conformance", "--scratch", str(tmp_path)]
+    code = program.main([*words, "--out", str(tmp_path / "o")])
     found = json.loads((tmp_path / "o" / "gpu" / "conformance.json").read_text())
     return code, {row["kernel"]: row for row in found["parts"]["kernels"]["rows"]}
 
@@ -219,7 +198,7 @@ def test_without_a_card_it_says_so(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--stages", "speed,spead"], "--stages must be of conformance, speed, paper, got spead"),
+        (["--stages", "steps,stebs"], "--stages must be of constants, .*, coke, got stebs"),
         (["--device", "cpu"], "--device must be cuda or cuda:N, got 'cpu'"),
         (["--device", "no such"], "--device must be cuda or cuda:N, got 'no such'"),
     ],
@@ -227,18 +206,6 @@ def test_without_a_card_it_says_so(monkeypatch, capsys):
 def test_options_that_do_not_fit(words, message):
     with pytest.raises(needs.CannotRun, match=message):
         program.main(words)
-
-
-def test_the_paper_needs_data(tmp_path):
-    class Card:
-        toy = False
-
-    context = stages.Context(Card(), timing.Budget(1), tmp_path, tmp_path, None)  # type: ignore[arg-type]
-    with pytest.raises(needs.CannotRun, match="DUALCLUST_DATA"):
-        paper.settings(context, "secu_cifar10", ())
-    context.data = str(tmp_path / "nothing")
-    with pytest.raises(needs.CannotRun, match="there is no data at"):
-        paper.settings(context, "secu_cifar10", ())
 
 
 def test_versions_below_the_supported_ones_are_named_together():
@@ -291,7 +258,8 @@ class Nowhere:
 
 def run_parts(folder, seconds, *parts):
     store = records.Store(folder, folder)
-    stage = stages.Stage("speed", 1.0, [stages.PartOf(p.__name__, p) for p in parts], "Speed")
+    own = [p if isinstance(p, stages.PartOf) else stages.PartOf(p.__name__, p) for p in parts]
+    stage = stages.Stage("speed", 1.0, own, "Speed")
     record = store.load("speed", {})
     budget = timing.Budget(seconds)
     context = stages.Context(Nowhere(), budget, folder, folder, record)  # type: ignore[arg-type]
@@ -347,6 +315,42 @@ def test_rows_that_are_complete_are_not_measured_again(tmp_path):
     assert rows == [
         ("a", 1), ("a", 2), ("in between", None), ("b", 1), ("b", 2), ("c", 1), ("c", 2),
     ]  # fmt: skip
+
+
+def test_rows_are_written_as_they_come(tmp_path):
+    """A command that is killed leaves what it has measured."""
+    seen = []
+
+    def measured(context):
+        for number in range(3):
+            yield {"number": number}
+            stored = json.loads((tmp_path / "gpu" / "speed.json").read_text())
+            seen.append(len(stored["parts"]["measured"]["rows"]))
+
+    run_parts(tmp_path, 60.0, measured)
+    assert seen == [1, 2, 3]
+
+
+def test_a_function_and_a_part_end_at_their_own_seconds(tmp_path, monkeypatch):
+    def waiting(context):
+        yield from stages.attempted(context, {"label": "a"}, lambda: time.sleep(60), 0.2)
+        yield from stages.attempted(context, {"label": "b"}, lambda: {"value": 1}, 60.0)
+        time.sleep(60)
+
+    def after(context):
+        yield {"label": "c"}
+
+    monkeypatch.setattr(Nowhere, "toy", False)
+    parts = [
+        stages.PartOf("waiting", waiting, seconds=1.0),
+        stages.PartOf("after", after),
+    ]
+    _, found = run_parts(tmp_path, 60.0, *parts)
+    assert [part.status for part in found.parts.values()] == ["stopped", "finished"]
+    assert found.parts["waiting"].rows == [
+        {"label": "a", "note": "stopped after 0 s"},
+        {"label": "b", "value": 1},
+    ]
 
 
 def test_an_error_costs_its_own_row_alone(tmp_path, capsys):

@@ -78,6 +78,13 @@ def test_features_are_a_bar_on_a_terminal():
     assert "50 samples/s" in stream.getvalue()
 
 
+def test_how_steps_run_is_told_where_it_is_news():
+    told = "steps run as 'graph', since the device has graphs"
+    found = lines(20, going=[((1,), {"steps": told}), (range(2, 21), {})])
+    assert found[0] == f"dualclust: {told}"
+    assert len(found) == 11
+
+
 def test_a_resumed_run_counts_what_is_left_and_not_what_was_done():
     found = lines(20, resumed=True, going=[(range(11, 21), {})])
     assert found[0].endswith("epoch 12/20  loss 1.500  sizes 8-12  50 samples/s  32 s left")

@@ -14,7 +14,15 @@ FOLDERS = ("docs", "algos", "backends", "train", "proofs", "dualclust", "benchma
 PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "Makefile")
 
 OTHER_PROGRAMS = {
-    *("--budget", "--again", "--scratch", "--detach", "--pick-up", "--rehearse"),  # make gpu
+    *(
+        "--budget",
+        "--stages",
+        "--again",
+        "--scratch",
+        "--detach",
+        "--pick-up",
+        "--rehearse",
+    ),  # make gpu
     *("--node-rank", "--nnodes", "--standalone"),  # torchrun
     *("--require-hashes",),  # pip
 }

@@ -218,14 +218,15 @@ class ExecutionConfig(Checked):
     precision : ``"float32"``, ``"bfloat16"`` (autocast of the network; losses, scores and prices
         stay in float32 and float64) or ``"float64"`` (for comparisons).
     channels_last : bool. Memory format of the network and its images.
-    step : ``"eager"``, ``"compile"`` (`torch.compile` of the network), ``"graph"`` (CUDA only: the
-        whole step, from features to the optimizer, and the views captured once and replayed) or
-        ``"compiled-graph"`` (both).
+    step : ``"eager"``, ``"compile"`` (`torch.compile` of the network in training), ``"graph"``
+        (CUDA only: the whole step, from features to the optimizer, and the views captured once and
+        replayed), ``"compiled-graph"`` (both), or ``"auto"``: on CUDA ``"graph"``, compiled as well
+        where the run is long enough, as `loop.execution.choose_step` says, and eager elsewhere.
     """
 
     precision: Annotated[str, one_of("float32", "bfloat16", "float64")] = "float32"
     channels_last: bool = False
-    step: Annotated[str, one_of("eager", "compile", "graph", "compiled-graph")] = "eager"
+    step: Annotated[str, one_of("auto", "eager", "compile", "graph", "compiled-graph")] = "auto"
 
 
 @dataclass(frozen=True, slots=True)

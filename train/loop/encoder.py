@@ -272,7 +272,6 @@ def _made_of(loader: Loader, encoder: Network, data: Samples, digest: str) -> di
                 loader.device.type,
                 kind_of(loader.device).processor(loader.device),
                 torch.get_num_threads(),
-                loader.config.execution.step,
                 loader.config.execution.precision,
                 loader.config.execution.channels_last,
                 str(_kind(loader)),

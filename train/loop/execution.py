@@ -10,11 +10,15 @@ captures its own graphs, one for each length of a batch, after `WARM` eager step
 Views are hundreds of small operations on a few images, which take a host longer than the device:
 they are captured as well, once for each kind of view and length up to that of a batch
 (`Execution.apply`).
+
+On CUDA convolutions search for their fastest kernel, wherever a step is more than eager.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+import warnings
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, TypeAlias
 
 import torch
@@ -25,10 +29,73 @@ from ...common.devices import Captured, kind_of
 from ..config.run import ExecutionConfig
 from ..methods.base import Batch, Method
 from ..networks.network import Network
+from .run_folder import RunWarning
 
-__all__ = ["Execution"]
+__all__ = ["Execution", "StepChoice", "choose_step"]
 
 WARM = 2
+SHORT = 10
+"""Steps of an epoch from which on a graph is worth its capture, which takes some eager steps."""
+COMPILED_FROM = 15_000
+"""Steps of a run that repay a minute of compiling: each saves 4 ms (SeCu on an H200)."""
+
+
+class StepChoice(NamedTuple):
+    """How steps run, as ``execution.step`` names it, and why."""
+
+    step: str
+    why: str
+
+    def __str__(self) -> str:
+        """One sentence."""
+        return f"steps run as {self.step!r}, since {self.why}"
+
+
+def choose_step(
+    options: ExecutionConfig,
+    method: type[Method],
+    *,
+    graphs: bool,
+    alone: bool,
+    per_epoch: int,
+    epochs: int,
+) -> StepChoice:
+    """Choose how steps run, where the settings leave it open.
+
+    Parameters
+    ----------
+    options : ExecutionConfig
+    method : subclass of Method
+    graphs : bool. Whether the device has graphs.
+    alone : bool. Whether the run has one rank.
+    per_epoch, epochs : int. Steps of an epoch, and epochs of the run.
+
+    Examples
+    --------
+    >>> from dualclust.train.methods import METHODS
+    >>> size = {"alone": True, "per_epoch": 391, "epochs": 401}
+    >>> print(choose_step(ExecutionConfig(), METHODS["secu"], graphs=False, **size))
+    steps run as 'eager', since the device has no graphs
+    >>> print(choose_step(ExecutionConfig(), METHODS["secu"], graphs=True, **size))
+    steps run as 'compiled-graph', since 156,791 of them repay a minute of compiling
+    """
+    if options.step != "auto":
+        return StepChoice(options.step, "the settings say so")
+    reasons = {
+        "the device has no graphs": not graphs,
+        "the method fits at once": not method.by_steps,
+        "a step decides on the host": not method.capturable,
+        "ranks add up their gradients within each": not alone,
+        f"an epoch, which captures its own graph, has {per_epoch}": per_epoch < SHORT,
+    }
+    for why, holds in reasons.items():
+        if holds:
+            return StepChoice("eager", why)
+    total = per_epoch * epochs
+    if total < COMPILED_FROM:
+        why = f"the device has graphs, and {total:,} do not repay a minute of compiling"
+        return StepChoice("graph", why)
+    return StepChoice("compiled-graph", f"{total:,} of them repay a minute of compiling")
 
 
 Capture: TypeAlias = Callable[[Callable[[], Tensor]], tuple[Captured, Tensor]]
@@ -46,8 +113,8 @@ class _Graph(NamedTuple):
 class _Graphs:
     """Functions of tensors, captured once for each name, shapes and dtypes, and then replayed."""
 
-    def __init__(self, capture: Capture) -> None:
-        self.capture = capture
+    def __init__(self, capture: Capture, failed: Callable[[Exception], None] | None) -> None:
+        self.capture, self.failed = capture, failed
         self.seen: dict[Hashable, int] = {}
         self.known: dict[Hashable, _Graph] = {}
 
@@ -68,7 +135,13 @@ class _Graphs:
             if self.seen[key] <= WARM:
                 return function(*given)
             fixed = [tensor.clone() for tensor in given]
-            captured, result = self.capture(lambda: function(*fixed))
+            try:
+                captured, result = self.capture(lambda: function(*fixed))
+            except RuntimeError as error:
+                if self.failed is None:
+                    raise
+                self.failed(error)  # nothing has run: a capture only records
+                return function(*given)
             graph = self.known[key] = _Graph(captured, fixed, result)
         graph.captured.replay()
         return graph.result.clone()
@@ -98,17 +171,67 @@ class Execution:
         device: torch.device,
         capture: Capture | None = None,
     ) -> None:
-        self.captured = options.step in ("graph", "compiled-graph")
-        if self.captured and not kind_of(device).graphs and capture is None:
+        self.options, self.device = options, device
+        self.has_graphs = kind_of(device).graphs or capture is not None
+        if options.step in ("graph", "compiled-graph") and not self.has_graphs:
             msg = (
                 f"execution.step={options.step!r} needs a CUDA device, got {device.type!r}. "
-                f"To fix this, set execution.step='eager', or train with --device cuda"
+                f"To fix this, set execution.step='auto', or train with --device cuda"
             )
             raise UsageError(msg)
-        self.options, self.device = options, device
+        self.auto = options.step == "auto"
+        self.choice = StepChoice("eager" if self.auto else options.step, "")
+        self.told = ""
+        self.network: Network | None = None
         self.dtype = torch.float64 if options.precision == "float64" else torch.float32
         capture = capture or kind_of(device).capture
-        self.steps, self.others = _Graphs(capture), _Graphs(capture)
+        failed = self._fail_graph if self.auto else None
+        self.steps, self.others = _Graphs(capture, failed), _Graphs(capture, failed)
+
+    @property
+    def captured(self) -> bool:
+        """Whether steps and views are captured."""
+        return self.choice.step in ("graph", "compiled-graph")
+
+    def choose(self, method: type[Method], *, alone: bool, per_epoch: int, epochs: int) -> None:
+        """Settle how steps run (`choose_step`); before that they are eager where that is open."""
+        size = {"per_epoch": per_epoch, "epochs": epochs}
+        graphs = self.has_graphs
+        self.choice = choose_step(self.options, method, graphs=graphs, alone=alone, **size)
+        if self.auto and graphs:
+            self.told = str(self.choice)
+
+    def _fall_back(self, step: str, why: str) -> None:
+        """Go on in another way, and say why."""
+        self.choice = StepChoice(step, why)
+        self.told = str(self.choice)
+        warnings.warn(f"{self.told}. Numbers are the same", RunWarning, stacklevel=2)
+
+    def _fail_graph(self, error: Exception) -> None:
+        said = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        compiled = self.network is not None and self.network.compiler is not None
+        self._fall_back("compile" if compiled else "eager", f"a graph of one failed: {said}")
+
+    def tell(self) -> str:
+        """Return how steps run, in a sentence, where that is news; else an empty string."""
+        told, self.told = self.told, ""
+        return told
+
+    @contextmanager
+    def searching(self) -> Iterator[None]:
+        """Let convolutions of CUDA search for their fastest kernel, in a block of fixed shapes.
+
+        Not with eager steps, and not where PyTorch is told to be deterministic: which kernel wins
+        may differ from run to run, in the last bit of its results.
+        """
+        cudnn, before = torch.backends.cudnn, torch.backends.cudnn.benchmark
+        exact = cudnn.deterministic or torch.are_deterministic_algorithms_enabled()
+        if kind_of(self.device).searches and self.choice.step != "eager" and not exact:
+            cudnn.benchmark = True
+        try:
+            yield
+        finally:
+            cudnn.benchmark = before
 
     def prepare(self, network: Network) -> Network:
         """Bring a fresh network to its device, precision and memory format."""
@@ -116,10 +239,11 @@ class Execution:
         if self.options.precision == "bfloat16":
             network.autocast = torch.bfloat16
         if self.options.channels_last:
-            network.one_pass = False
+            network.blocks = True
             network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        if self.options.step in ("compile", "compiled-graph"):
-            network.compile_with(self.backend)
+        if self.choice.step in ("compile", "compiled-graph"):
+            network.compile_with(self.backend, or_plain=self.auto)
+            self.network = network
         return network.train()
 
     def convert(self, images: Tensor) -> Tensor:
@@ -145,7 +269,7 @@ class Execution:
             msg = (
                 f"execution.step={self.options.step!r} cannot hold this run of "
                 f"{method.config.method!r}: {why}. "
-                f"To fix this, set execution.step='eager'"
+                f"To fix this, set execution.step='auto'"
             )
             raise UsageError(msg)
         method.may_read = False
@@ -163,6 +287,14 @@ class Execution:
 
     def train_step(self, method: Method, optimizer: torch.optim.Optimizer, batch: Batch) -> Tensor:
         """Take the steps of one batch; returns the mean of their losses, on the device."""
+        loss = self._train_step(method, optimizer, batch)
+        if self.network is not None and self.network.compile_error:
+            step = "graph" if self.captured else "eager"
+            self._fall_back(step, f"compiling the network failed: {self.network.compile_error}")
+            self.network = None
+        return loss
+
+    def _train_step(self, method: Method, optimizer: torch.optim.Optimizer, batch: Batch) -> Tensor:
         if not self.captured:
             return _eager(method, optimizer, batch)
         count = len(batch.views)

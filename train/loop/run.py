@@ -119,6 +119,12 @@ class Run:
         self.device = torch.empty(0, device=device).device  # with its number, as tensors have it
         self.execution = Execution(config.execution, self.device)
         self.loader = Loader(config, ranks, self.execution)
+        self.execution.choose(
+            METHODS[config.method],
+            alone=ranks.world_size == 1,
+            per_epoch=-(-self.loader.n // config.batch_size),
+            epochs=config.epochs,
+        )
         built = build_with_encoder(self.loader, network, fresh=fresh, encoding=encoding)
         self.loader.find_neighbors()
         built = self.execution.prepare(built)
@@ -195,6 +201,8 @@ class Run:
             **method.report(),
             "seconds": round(self.clock() - started, 4),
         }
+        if told := self.execution.tell():
+            record["steps"] = told
         if used < 1.0:
             record["part"] = round(used, 4)
         if alarms:
@@ -258,7 +266,7 @@ class Run:
         total = part.total
         done, samples = sum(map(len, batches[:first])), sum(map(len, batches))
         left = self.loader.views(batches[first:], self.epoch, method.views, first=first)
-        with closing(left) as drawn:
+        with closing(left) as drawn, self.execution.searching():
             for i, (ids, views) in enumerate(drawn, first):
                 at = self.epoch + i / len(batches)
                 rate = learning_rate(config.optim, config.epochs, at, step=1 / len(batches))

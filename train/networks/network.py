@@ -28,6 +28,7 @@ name                  encoder
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -43,11 +44,20 @@ from ..config.run import NetworkConfig
 from ..state.seeding import generator
 from .attention_branches import GAT_LAYERS, GAT_SMALL, map_encoder
 from .libraries import library_of
-from .normalization import BatchNorm, groups
+from .normalization import BatchNorm, begin_groups, groups
 from .resnets import DEPTHS, STEMS, resnet
 from .small import VGG4, embedding_mlp, identity, pixels, small_cnn, vgg4
 
-__all__ = ["NETWORKS", "OWN", "Network", "build_network", "mlp", "own_name", "run_views"]
+__all__ = [
+    "NETWORKS",
+    "OWN",
+    "Network",
+    "build_network",
+    "in_groups",
+    "mlp",
+    "own_name",
+    "run_views",
+]
 
 
 class Network(nn.Module):
@@ -62,7 +72,10 @@ class Network(nn.Module):
     encoder_mode : ``"train"`` or ``"eval"``. Whether the encoder follows the mode of the network,
         or stays in evaluation.
     one_pass : bool. Whether `run_views` may put views into one pass.
+    blocks : bool. Whether they then lie one after the other, as channels last in memory wants.
     compiler : str or None. The backend of `torch.compile`, where `compile_with` was called.
+    or_plain : bool. Whether a pass that cannot be compiled is done without, as are all that follow.
+    compile_error : str. What the compiler said then; empty: nothing.
     autocast : torch.dtype or None. Lower precision of the passes; what they return has the dtype of
         the parameters, so that nothing outside the network is computed in it.
     """
@@ -86,6 +99,9 @@ class Network(nn.Module):
         self.register_buffer("place", torch.zeros(0), persistent=False)
         self.autocast: torch.dtype | None = None
         self.compiler: str | None = None
+        self.or_plain, self.compile_error = False, ""
+        self.blocks = False
+        self.lengths: dict[torch.Size, int] = {}
         self.one_pass = not any(
             isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in encoder.modules()
         )
@@ -101,10 +117,34 @@ class Network(nn.Module):
             self.encoder.eval()
         return self
 
-    def compile_with(self, compiler: str) -> None:
-        """Compile the forward pass by a backend of `torch.compile`; a copy needs it anew."""
-        self.compiler = compiler
-        self.compile(backend=compiler)
+    def compile_with(self, compiler: str, *, or_plain: bool = False) -> None:
+        """Compile passes in training by a backend of `torch.compile`; a copy needs it anew.
+
+        Each shape takes the compiler about as long. So of all batches of images of one shape those
+        are compiled that are as long as the first; the last of an epoch may be shorter. Nothing is
+        compiled in evaluation.
+        """
+        self.compiler, self.or_plain, self.lengths = compiler, or_plain, {}
+        self.compile(backend=compiler, dynamic=False)
+
+    def __call__(self, images: torch.Tensor) -> torch.Tensor:
+        """Do a pass, compiled where `compile_with` says."""
+        if self.compiler is not None and self.training and self._has_first_length(images):
+            for part in (self.encoder, self.projector):
+                begin_groups(part)
+            try:
+                return super().__call__(images)  # type: ignore[no-any-return]
+            except Exception as error:
+                if not self.or_plain or not _of_compiler(error):
+                    raise
+                # Compiling comes before computing, of the backward pass as well: nothing has run.
+                self.compiler = None
+                self.compile_error = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        return self._call_impl(images)  # type: ignore[no-any-return, no-untyped-call]
+
+    def _has_first_length(self, images: torch.Tensor) -> bool:
+        length = len(images)  # to ask for it fixes it, where a pass is traced for any length
+        return self.lengths.setdefault(images.shape[1:], length) == length
 
     def predict(self, features: torch.Tensor) -> torch.Tensor:
         """Map (b, out_dim) features to the predictor's, (b, out_dim)."""
@@ -121,6 +161,12 @@ class Network(nn.Module):
             return function(x)
         with kind_of(x.device).autocast(x.device, self.autocast):
             return function(x).to(x.dtype)
+
+
+def _of_compiler(error: Exception) -> bool:
+    """Whether an error is that of a compiler, which is loaded only where something is compiled."""
+    known = sys.modules.get("torch._dynamo.exc")
+    return known is not None and isinstance(error, known.TorchDynamoException)
 
 
 def mlp(widths: Sequence[int], *, last_norm: bool = False) -> nn.Sequential:
@@ -151,7 +197,7 @@ def run_views(
 
     Views of one size go through in one pass, where the network's normalization can tell them
     apart: half the kernels, and the same numbers as a pass for each. A network with PyTorch's own
-    batch normalization, or with channels last in memory, gets a pass for each view.
+    batch normalization gets a pass for each view.
 
     Parameters
     ----------
@@ -162,10 +208,26 @@ def run_views(
     shapes = {view.shape for view in views}
     if len(views) == 1 or len(shapes) > 1 or not getattr(network, "one_pass", False):
         return torch.stack([function(view) for view in views])
-    rows = torch.stack(tuple(views), 1).flatten(0, 1)
-    with groups(network, len(views)):
-        out = function(rows)
-    return out.reshape(-1, len(views), *out.shape[1:]).movedim(1, 0)
+    return in_groups(network, function, views)
+
+
+def in_groups(
+    network: nn.Module,
+    function: Callable[[torch.Tensor], torch.Tensor],
+    parts: Sequence[torch.Tensor],
+) -> torch.Tensor:
+    """Apply a function of a network to g parts of one shape in one pass: (g, b, ...).
+
+    Parameters are those of `run_views`; batch statistics are those of each part.
+    """
+    count = len(parts)
+    if getattr(network, "blocks", False):
+        with groups(network, count, blocks=True):
+            out = function(torch.cat(tuple(parts)))
+        return out.reshape(count, -1, *out.shape[1:])
+    with groups(network, count):
+        out = function(torch.stack(tuple(parts), 1).flatten(0, 1))
+    return out.reshape(-1, count, *out.shape[1:]).movedim(1, 0)
 
 
 class _Encoder(NamedTuple):

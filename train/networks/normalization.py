@@ -1,9 +1,10 @@
 """Batch normalization over groups of a batch, and over all ranks.
 
 Two views of a batch that go through a network in one pass must not share their statistics, or the
-pass is another one than two passes. `BatchNorm` takes the statistics of each of g interleaved
-groups (image i of view v is row ``i * g + v``): seen as a batch of b rows with g times the
-channels, that is one call of the plain kernel and no copy.
+pass is another one than two passes. `BatchNorm` takes the statistics of each of g groups. They are
+interleaved (image i of view v is row ``i * g + v``): seen as a batch of b rows with g times the
+channels, that is one call of the plain kernel and no copy. With channels last in memory it would be
+two copies, and groups lie one after the other (`groups` with blocks): a call of the kernel each.
 
 With several ranks the statistics are those of the whole batch, on any device:
 `torch.nn.SyncBatchNorm` refuses CPU tensors.
@@ -26,6 +27,7 @@ from ...common.ranks import ALONE, Ranks
 
 __all__ = [
     "BatchNorm",
+    "begin_groups",
     "full_precision",
     "group_statistics",
     "groups",
@@ -46,7 +48,8 @@ class BatchNorm(nn.Module):
 
     Attributes
     ----------
-    groups : int. Groups of the present pass; set by `groups`.
+    groups, blocks : int, bool. Groups of the present pass, and whether they lie one after the
+        other; set by `groups`.
     ranks : Ranks. The processes whose rows the statistics are of; set by `synchronize`.
     """
 
@@ -60,7 +63,7 @@ class BatchNorm(nn.Module):
     ) -> None:
         super().__init__()
         self.channels, self.eps, self.momentum = channels, eps, momentum
-        self.groups = 1
+        self.groups, self.blocks = 1, False
         self.ranks = ALONE
         self.weight = nn.Parameter(torch.ones(channels)) if affine else None
         self.bias = nn.Parameter(torch.zeros(channels)) if affine else None
@@ -79,20 +82,37 @@ class BatchNorm(nn.Module):
                 x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
             )
         g = self.groups
-        if len(self.group_mean) != g:
-            self._begin_groups(g)
+        self.begin()
         momentum = 1.0 - (1.0 - self.momentum) ** g
+        if self.blocks and g > 1:
+            parts = zip(x.chunk(g), self.group_mean, self.group_var, strict=True)
+            own = self.weight, self.bias
+            return torch.cat([self._normalized(p, *own, m, v, momentum) for p, m, v in parts])
         wide = x.reshape(x.shape[0] // g, g * x.shape[1], *x.shape[2:])
         weight: Tensor | None = self.weight
         bias: Tensor | None = self.bias
         if g > 1 and weight is not None and bias is not None:
             weight, bias = weight.repeat(g), bias.repeat(g)
         mean, var = self.group_mean.view(-1), self.group_var.view(-1)
+        return self._normalized(wide, weight, bias, mean, var, momentum).reshape(x.shape)
+
+    def _normalized(
+        self,
+        x: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        mean: Tensor,
+        var: Tensor,
+        momentum: float,
+    ) -> Tensor:
         if self.ranks.world_size > 1:
-            out = _synchronized(wide, weight, bias, mean, var, momentum, self.eps, self.ranks)
-        else:
-            out = F.batch_norm(wide, mean, var, weight, bias, True, momentum, self.eps)
-        return out.reshape(x.shape)
+            return _synchronized(x, weight, bias, mean, var, momentum, self.eps, self.ranks)
+        return F.batch_norm(x, mean, var, weight, bias, True, momentum, self.eps)
+
+    def begin(self) -> None:
+        """Let the groups of the present pass start, where there were others before."""
+        if len(self.group_mean) != self.groups:
+            self._begin_groups(self.groups)
 
     @torch.no_grad()
     def _begin_groups(self, g: int) -> None:
@@ -136,17 +156,24 @@ class BatchNorm(nn.Module):
 
 
 @contextmanager
-def groups(module: nn.Module, count: int) -> Iterator[None]:
-    """Run a module whose batch consists of `count` interleaved groups."""
+def groups(module: nn.Module, count: int, *, blocks: bool = False) -> Iterator[None]:
+    """Run a module whose batch consists of `count` groups, interleaved or one after the other."""
     layers = [layer for layer in module.modules() if isinstance(layer, BatchNorm)]
-    before = [layer.groups for layer in layers]
+    before = [(layer.groups, layer.blocks) for layer in layers]
     for layer in layers:
-        layer.groups = count
+        layer.groups, layer.blocks = count, blocks
     try:
         yield
     finally:
         for layer, old in zip(layers, before, strict=True):
-            layer.groups = old
+            layer.groups, layer.blocks = old
+
+
+def begin_groups(module: nn.Module) -> None:
+    """Let the groups of all layers start before a pass that is compiled, whose code it is not."""
+    for layer in module.modules():
+        if isinstance(layer, BatchNorm) and layer.training:
+            layer.begin()
 
 
 def merge_groups(module: nn.Module) -> None:

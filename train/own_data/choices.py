@@ -265,7 +265,9 @@ def _photographs(
     ]
     config = replace(config, data=data, network=network, **views)
     if machine.card:
-        execution = replace(config.execution, precision="bfloat16", channels_last=True)
+        # ProPos takes 1.3 times as long with channels last (benchmarks/results/cuda.md).
+        last = config.method != "propos"
+        execution = replace(config.execution, precision="bfloat16", channels_last=last)
         config = replace(config, execution=execution)
         choices.append(Choice('execution.precision = "bfloat16"', "twice as fast on a card"))
     return config

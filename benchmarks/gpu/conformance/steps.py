@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
 
+from dualclust.train.loop.execution import Execution
+from dualclust.train.loop.run_folder import RunWarning
 from dualclust.train.methods import METHODS as REGISTERED
+from dualclust.train.methods.base import Batch
 
 from ..records import Row
 from ..runs import METHODS, batches_of, begun, digits_like, prepared, steps_of
 from ..stages import Context, attempted
 
-__all__ = ["compare_compiled", "compare_graphs", "count_reads"]
+__all__ = ["compare_compiled", "compare_fallback", "compare_graphs", "count_reads"]
 
 GRAPH = 1e-8
 COMPILED = 1e-3
@@ -94,6 +99,44 @@ def _graph(context: Context, method: str) -> Row:
         "most at": worst,
         "verdict": "ok" if good else "differs",
     }
+
+
+def compare_fallback(context: Context) -> Iterator[Row]:
+    """One row: SeCu, where steps are chosen, and each reads a value."""
+    yield from attempted(context, {"method": METHODS[0]}, lambda: _fallback(context))
+
+
+def _fallback(context: Context) -> Row:
+    machine = context.machine
+    config = digits_like(machine, context.scratch, METHODS[0], "execution.step=auto")
+    losses, taken = [], []
+    for graphs in (True, False):
+        run = prepared(machine, config)
+        if graphs:
+            run.execution = Execution(config.execution, run.device, machine.capture())
+            size = {"per_epoch": 100, "epochs": 1}
+            run.execution.choose(REGISTERED[METHODS[0]], alone=True, **size)
+            machine.adapt(run.optimizer)
+        run.method.losses = partial(_reading, run.method.losses)
+        calls = steps_of(run, batches_of(begun(run), machine.size(6, 4)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RunWarning)
+            losses.append([float(call()) for call in calls])  # type: ignore[arg-type]
+        taken.append(run.execution.choice)
+    off = max(abs(a - b) / max(abs(b), 1e-12) for a, b in zip(*losses, strict=True))
+    good = off <= COMPILED and "failed" in taken[0].why
+    return {
+        "steps": len(losses[0]),
+        "off": off,
+        "told": str(taken[0]),
+        "verdict": "ok" if good else "differs",
+    }
+
+
+def _reading(losses: Callable[[Batch], Iterable[torch.Tensor]], batch: Batch) -> Any:
+    for loss in losses(batch):
+        float(loss.detach())
+        yield loss
 
 
 def compare_compiled(context: Context) -> Iterator[Row]:

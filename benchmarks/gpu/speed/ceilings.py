@@ -13,7 +13,7 @@ from ..records import Row
 from ..stages import Context
 from ..timing import measure
 
-__all__ = ["bandwidth", "matrix_rate", "measure_ceilings", "rotations"]
+__all__ = ["bandwidth", "matrix_rate", "measure_ceilings", "rotations", "share"]
 
 SETS = 3
 KINDS = {
@@ -75,8 +75,8 @@ def matrix_rate(context: Context, kind: str) -> float | None:
 
 
 def _of(context: Context, what: str, column: str, unit: float) -> float | None:
-    part = context.record.parts.get("ceilings")
-    rows = [] if part is None else part.rows
+    part = context.record.parts.get("ceilings")  # of this very stage, or of the one before
+    rows = context.rates if part is None else part.rows
     return next((row[column] * unit for row in rows if row["what"] == what), None)
 
 

@@ -29,14 +29,11 @@ __all__ = ["measure_compiled", "measure_optimizers", "measure_steps", "measure_v
 BATCHES = 8
 LAST = "execution.channels_last=true"
 STEPS = {
-    "eager": ("float32", "eager"),
-    "bf16": ("bfloat16", "eager"),
-    "graph": ("float32", "graph"),
     "bf16 graph": ("bfloat16", "graph"),
     "bf16 graph, channels last": ("bfloat16", "graph", LAST),
+    "eager": ("float32", "eager"),
 }
 COMPILED = {
-    "bf16 compiled": ("bfloat16", "compile"),
     "bf16 compiled graph": ("bfloat16", "compiled-graph"),
     "bf16 compiled graph, channels last": ("bfloat16", "compiled-graph", LAST),
 }
@@ -63,8 +60,8 @@ def measure_steps(context: Context) -> Iterator[Row]:
 
 def measure_compiled(context: Context) -> Iterator[Row]:
     """A row for each method."""
-    for method in context.machine.size(METHODS, METHODS[:1]):
-        for name, (precision, step, *changes) in context.machine.size(COMPILED, TOY).items():
+    for name, (precision, step, *changes) in context.machine.size(COMPILED, TOY).items():
+        for method in context.machine.size(METHODS, METHODS[:1]):
             if step == "compiled-graph" and not REGISTERED[method].capturable:
                 continue
             label = {"method": method, "step": name}
@@ -94,10 +91,11 @@ def _step(context: Context, method: str, precision: str, step: str, changes: Seq
     run = prepared(machine, _config(context, method, *settings), graph=graph)
     batches = batches_of(begun(run), machine.size(BATCHES, 1))
     calls = steps_of(run, batches)
-    for call in (calls * 3)[:3] if graph else ():
-        call()  # a graph is captured at the third batch of its length
-    found = measure(machine, calls, warm=4, most=2.0)
-    seen = machine.profile(partial(_each, calls), 1)
+    with run.execution.searching():
+        for call in (calls * 3)[:3] if graph else ():
+            call()  # a graph is captured at the third batch of its length
+        found = measure(machine, calls, warm=4, most=2.0)
+        seen = machine.profile(partial(_each, calls), 1)
     # Convolutions of float32 run in tf32, unless torch is told otherwise.
     rate = matrix_rate(context, {"float32": "tf32"}.get(precision, precision))
     operations = context.facts.get(method)

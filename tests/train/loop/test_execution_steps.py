@@ -19,8 +19,10 @@ class Network(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.convolution = torch.nn.Conv2d(2, 3, 3)
-        self.autocast, self.one_pass, self.compiled = None, True, []
-        self.compile_with = self.compiled.append
+        self.autocast, self.blocks, self.compiled = None, False, []
+
+    def compile_with(self, backend, *, or_plain):
+        self.compiled.append((backend, or_plain))
 
 
 def prepared(**options):
@@ -29,16 +31,16 @@ def prepared(**options):
     assert network.training
     weight = network.convolution.weight
     last = weight.is_contiguous(memory_format=torch.channels_last)
-    return weight.dtype, network.autocast, network.one_pass, last, network.compiled
+    return weight.dtype, network.autocast, network.blocks, last, network.compiled
 
 
 def test_a_network_is_prepared_as_the_settings_say():
-    plain = torch.float32, None, True, False, []
+    plain = torch.float32, None, False, False, []
     assert prepared() == plain
     assert prepared(precision="float64") == (torch.float64, *plain[1:])
     assert prepared(precision="bfloat16") == (torch.float32, torch.bfloat16, *plain[2:])
-    assert prepared(channels_last=True) == (torch.float32, None, False, True, [])
-    assert prepared(step="compile") == (*plain[:-1], ["inductor"])
+    assert prepared(channels_last=True) == (torch.float32, None, True, True, [])
+    assert prepared(step="compile") == (*plain[:-1], [("inductor", False)])
 
 
 def test_images_are_converted_and_rows_have_no_channels():
@@ -230,5 +232,5 @@ def test_a_compiled_graph_is_both():
     assert execution.captured
     network = Network()
     execution.prepare(network)
-    assert network.compiled == ["inductor"]
+    assert network.compiled == [("inductor", False)]
     assert not Execution(ExecutionConfig(step="compile"), CPU).captured

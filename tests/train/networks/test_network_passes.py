@@ -1,5 +1,7 @@
 """How often views pass a network, what a network is made of, and encoders of one's own."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -7,7 +9,7 @@ from torch import nn
 from dualclust.algos.core.errors import UsageError
 from dualclust.train.config.run import NetworkConfig
 from dualclust.train.networks.network import build_network, mlp, run_views
-from dualclust.train.networks.normalization import BatchNorm
+from dualclust.train.networks.normalization import BatchNorm, merge_groups
 
 SHAPE = (1, 8, 8)
 
@@ -36,7 +38,36 @@ def test_views_of_one_size_are_one_pass(sizes, rows):
     network = build(name="resnet18-cifar", width=2)
     assert network.one_pass
     assert passes(network, sizes) == rows
+    assert passes(network, sizes, blocks=True) == rows
     assert passes(network, sizes, one_pass=False) == [4] * len(sizes)
+
+
+def test_channels_last_has_one_pass_with_the_statistics_of_each_view():
+    """Rows, gradients and running statistics are those of interleaved views."""
+    found = []
+    for last in (False, True):
+        network = build(name="resnet18-cifar", width=4, hidden=5, last_norm=True).double()
+        network.blocks = last
+        views = [draw(4, 1, 8, 8) + v for v, draw in enumerate(draws(3))]
+        if last:
+            network = network.to(memory_format=torch.channels_last)
+            views = [view.contiguous(memory_format=torch.channels_last) for view in views]
+        for _ in range(2):
+            rows = run_views(network, network, views)
+        (rows * torch.arange(6)).square().sum().backward()
+        assert len(rows) == 3
+        merge_groups(network)
+        state = dict(network.state_dict())
+        grads = {name: p.grad for name, p in network.named_parameters()}
+        found.append((rows, state, grads))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-8, atol=1e-10)
+
+
+def draws(count):
+    for seed in range(count):
+        generator = torch.Generator().manual_seed(seed)
+        yield partial(torch.randn, generator=generator, dtype=torch.float64)
 
 
 def test_a_module_that_says_nothing_gets_a_pass_for_each_view():

@@ -136,7 +136,8 @@ def test_networks_for_photographs(method, sides):
             assert (config.augment, config.second) == (paper.augment, paper.second)
             execution = recipe.execution
             if machine.card:
-                execution = replace(execution, precision="bfloat16", channels_last=True)
+                last = method != "propos"
+                execution = replace(execution, precision="bfloat16", channels_last=last)
             assert config.execution == execution
             words = told(found)
             kind = "residual" if crops else "GATCluster's"

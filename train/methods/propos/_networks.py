@@ -33,5 +33,5 @@ def target_of(network: Network) -> Network:
     target.predictor = None
     target.requires_grad_(False)
     if network.compiler is not None:
-        target.compile_with(network.compiler)  # a copy is not compiled
+        target.compile_with(network.compiler, or_plain=network.or_plain)  # a copy is not compiled
     return target.train()

@@ -30,8 +30,8 @@ from torch import Tensor, nn
 from ....algos.core.errors import UsageError
 from ....algos.core.random import normal_noise
 from ....common.ranks import ALONE, Ranks
-from ...networks.network import Network, run_views
-from ...networks.normalization import BatchNorm, groups, synchronize
+from ...networks.network import Network, in_groups, run_views
+from ...networks.normalization import BatchNorm, synchronize
 
 __all__ = ["Passes", "SubBatches", "WholeBatch", "in_sub_batches"]
 
@@ -216,13 +216,10 @@ def in_sub_batches(
         together = in_sub_batches(network, function, parts.flatten(0, 2)[None], count)
         apart = together.reshape(count, v, m // count, *together.shape[2:])
         return apart.movedim(0, 1).flatten(1, 2)
-    # BatchNorm's groups are interleaved: row (i * v + view) * count + j is image i of sub-batch j.
-    apart = views.reshape(v, count, m // count, *views.shape[2:])
-    rows = apart.movedim(2, 0).flatten(0, 2)
-    with groups(network, v * count), _momentum(network, 1 / count):
-        out = function(rows)
-    together = out.reshape(m // count, v, count, *out.shape[1:])
-    return together.movedim(0, 2).flatten(1, 2)
+    rows = views.reshape(v * count, m // count, *views.shape[2:])
+    with _momentum(network, 1 / count):
+        out = in_groups(network, function, rows.unbind())
+    return out.reshape(v, m, *out.shape[2:])
 
 
 @contextmanager
