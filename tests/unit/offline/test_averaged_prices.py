@@ -9,7 +9,9 @@ from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline import _online_prices
 from dualclust.algos.offline._candidates import TrustRegion
 from dualclust.algos.offline._online_prices import (
+    EPOCH,
     FARTHEST,
+    LEARNING_FLOOR,
     LOSS,
     PARTS,
     RESTLESS,
@@ -21,6 +23,9 @@ from dualclust.algos.offline._online_prices import (
 )
 from dualclust.algos.offline._options import SolverOptions
 from dualclust.algos.offline.assignment import assign_source
+from dualclust.algos.online.assignment import assign, init_state, relaxed
+from dualclust.algos.online.duals import Duals
+from dualclust.algos.online.step_sizes import measured_steps
 from dualclust.algos.scores.blocks import block_rows, row_blocks
 from dualclust.algos.scores.sources import score_source
 from dualclust.algos.scores.statistics import score_range
@@ -50,6 +55,27 @@ def test_prices_come_near_those_of_the_optimum(seed):
     found = averaged_prices(score_source(scores), bounds, best + off)
     assert found.prices.dtype == np.float64
     assert spread(found.prices - best) < 0.25 * spread(off)
+
+
+@pytest.mark.parametrize(("m", "first", "last"), [(M, 8, 16), (100, 7, 14)])
+def test_averages_are_those_of_the_prices_in_the_second_half(m, first, last):
+    """From far off, by the online pass itself, part after part; a short last part is left out."""
+    scores, bounds = problem(5, m)
+    start, parts = np.linspace(-1.0, 1.0, K), parts_of_pass(m, K, like=np.zeros(1))
+    free = relaxed(bounds)._replace(upper=np.full(K, m), n_samples=m)
+    duals = Duals(np.maximum(start, 0.0), np.maximum(-start, 0.0))
+    state = init_state(free)._replace(duals=duals)
+    scale = score_range(scores[: parts[0][1]])
+    steps = measured_steps(free, epoch=EPOCH, kappa_floor=LEARNING_FLOOR, scale=scale)
+    walk = []
+    for a, b in parts:
+        _, state = assign(scores[a:b], free, state, steps=steps)
+        walk.append(state.duals.lower - state.duals.upper)
+    late, found = walk[first:last], averaged_prices(score_source(scores), bounds, start)
+    np.testing.assert_allclose(found.prices, np.mean(late, axis=0), rtol=1e-12)
+    change = np.mean(late[-4:], axis=0) - np.mean(late[:4], axis=0)
+    np.testing.assert_allclose(found.change, change, rtol=1e-9, atol=1e-14)
+    assert np.abs(change).max() > 1e-4
 
 
 def test_where_passes_are_fast():

@@ -136,10 +136,10 @@ def test_how_a_search_begins_and_ends(options, radius, begins, is_proven):
     found = _passes(problem, search)
     assert found.is_proven(1e-4) is is_proven
     assert (found.phase is Phase.END) is (is_proven or radius == 9.0)
-    whole = assign_source(
-        problem.source, bounds, prices=prices, price_radius=own, options=made
-    )  # starts again without the radius, or from all scores
+    # It starts again without the radius.
+    whole = assign_source(problem.source, bounds, prices=prices, price_radius=own, options=made)
     assert whole.gap <= 1e-4
+    assert whole.phase == "candidates"
 
 
 def test_a_region_that_memory_does_not_hold_is_halved_and_follows(rng):
