@@ -43,8 +43,8 @@ def test_tolerances_prices_and_bounds_that_are_refused():
         other = {name: strict.ones(K if name == "prices" else N, dtype=strict.float64)}
         with pytest.raises(DeviceMismatchError, match=name):
             assign_offline(scores, BOUNDS, **other)
-    for name in ("prices", "price_radius"):
+    for name in ("prices", "price_radius"):  # whatever else is wrong with them
         given = {"prices": np.zeros(K), "price_radius": np.ones(K)}
-        given[name] = strict.ones(K, dtype=strict.float64)
+        given[name] = strict.ones(K + 1, dtype=strict.float64)
         with pytest.raises(DeviceMismatchError, match=name):
             assign_source(score_source(scores), BOUNDS, **given)

@@ -21,7 +21,6 @@ from dualclust.algos.offline._online_prices import (
     parts_of_pass,
     passes_are_fast,
 )
-from dualclust.algos.offline._options import SolverOptions
 from dualclust.algos.offline.assignment import assign_source
 from dualclust.algos.online.assignment import assign, init_state, relaxed
 from dualclust.algos.online.duals import Duals
@@ -109,20 +108,19 @@ def region_of(monkeypatch, prices, change):
     """The region of given averages of 400 of 1,000 rows, from that of 100 rows."""
     seen = []
 
-    def averages(source, bounds, start, *, options):
-        seen.append((source, bounds, start, options))
+    def averages(source, bounds, start):
+        seen.append((source, bounds, start))
         return AveragedPrices(np.asarray(prices), np.asarray(change))
 
     monkeypatch.setattr(_online_prices, "averaged_prices", averages)
     scores = np.random.default_rng(0).normal(size=(1000, 3))
     bounds = SizeBounds.from_ratios(3, n_samples=1000)
-    own = SolverOptions()
     region = TrustRegion(CENTER, RADIUS)
     sample = score_source(scores[:400])
-    found = averaged_region(sample, bounds, region, 100, options=own)
-    [(source, of_all, start, given)] = seen
+    found = averaged_region(sample, bounds, region, 100)
+    [(source, of_all, start)] = seen
     assert source is sample
-    assert (of_all, start, given) == (bounds, CENTER, own)
+    assert (of_all, start) == (bounds, CENTER)
     return found
 
 

@@ -40,6 +40,13 @@ def test_what_some_rows_tell_leaves_room_for_the_rest(rng, wide):
     assert np.mean(shares) > 0.5
 
 
+def test_where_all_rows_tie_lists_grow_within_the_memory():
+    region, ties = TrustRegion(np.zeros(9), np.ones(9)), score_source(np.zeros((50, 9)))
+    for most, width in ((200, 4), (199, 2)):
+        found = within_memory(ties, region, 2, SolverOptions(max_entries=most))
+        assert (found[0] is region, found[1]) == (True, width)
+
+
 def test_a_radius_of_nothing_has_room(rng):
     scores = rng.normal(size=(50, 6))
     scores[:20, :2] = 0.0  # rows that tie

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from benchmarks.families import FAMILIES
 from dualclust.algos.bounds.farkas import verify_infeasibility
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
@@ -22,10 +23,11 @@ from dualclust.algos.offline._search import (
     _started,
     extrapolated,
 )
-from dualclust.algos.offline.assignment import assign_offline, assign_source
+from dualclust.algos.offline.assignment import assign_exact, assign_offline, assign_source
 from dualclust.algos.online.certificates import dual_value
 from dualclust.algos.scores.sources import Group, score_source
 from tests.compare import to_numpy
+from tests.passes import OVER_SCORES, counted_passes
 
 
 def labels_of(gap):
@@ -105,6 +107,32 @@ def test_clusters_of_one_direction_move_together(seed):
     found = assign_offline(scores, bounds, tol=1e-4, options=options)
     assert found.gap <= 1e-4
     assert np.abs(np.bincount(found.labels, minlength=k) - n // k).max() <= 2
+
+
+@pytest.mark.unjudged(reason="it counts passes")
+def test_repeated_steps_end_what_would_take_all_scores():
+    """Lists of six, far from the best prices: 109 passes without them, and then all scores."""
+    n, k = 8_000, 100
+    made = FAMILIES["crowded"](n, k, 2)
+    options = SolverOptions(max_entries=6 * n, entries_per_row=0.0, last_entries=0)
+    with counted_passes() as passes:
+        found = assign_exact(made.scores, made.bounds, options=options)
+    assert (found.gap, found.phase) == (0.0, "candidates")
+    assert sum(passes[where] for where in OVER_SCORES) < 95
+
+
+@pytest.mark.unjudged(reason="it lists the blocks that are read")
+def test_a_small_problem_without_labels_is_read_twice(rng):
+    """Once for the labels, once for the proof that there are none; the rest are samples."""
+    n, k, read = 200, 20, []
+    scores = rng.normal(size=(n, k))
+    scores[:150, 0] = -math.inf
+    plain = score_source(scores)
+    source = plain._replace(block=lambda a, b: read.append(b - a) or plain.block(a, b))
+    bounds = SizeBounds.from_counts([60] + [0] * (k - 1), n_samples=n)
+    with pytest.raises(InfeasibleBoundsError, match="cluster 0 needs at least 60"):
+        assign_source(source, bounds)
+    assert sum(read) == 2 * n
 
 
 @pytest.mark.parametrize(
