@@ -121,6 +121,19 @@ def test_repeated_steps_end_what_would_take_all_scores():
     assert sum(passes[where] for where in OVER_SCORES) < 95
 
 
+@pytest.mark.unjudged(reason="it counts passes")
+def test_passes_end_where_most_rows_tie():
+    """Nothing but their labels and those of online passes may follow: else 101 passes."""
+    n, k = 1_000, 30
+    made = FAMILIES["ratings"](n, k, 1)
+    given = dict.fromkeys(("full_entries", "few_clusters", "retry_entries", "last_entries"), 0)
+    options = SolverOptions(**given, max_entries=4 * n, entries_per_row=0.0, pass_width=8)
+    with counted_passes() as passes:
+        found = assign_offline(made.scores, made.bounds, options=options)
+    assert found.phase == "online passes"
+    assert sum(passes[where] for where in OVER_SCORES) < 60
+
+
 @pytest.mark.unjudged(reason="it lists the blocks that are read")
 def test_a_small_problem_without_labels_is_read_twice(rng):
     """Once for the labels, once for the proof that there are none; the rest are samples."""
@@ -180,6 +193,24 @@ def test_a_region_that_memory_does_not_hold_is_halved_and_follows(rng):
     assert after.phase is Phase.FOLLOW
     assert (after.region.radius == 4.0).all()
     assert after.best is None
+
+
+@pytest.mark.parametrize(
+    ("phase", "most", "width", "after"),
+    [
+        (Phase.WIDEN, 2**25, 8, Phase.WIDEN),
+        (Phase.WIDEN, 7 * 512, 8, Phase.FOLLOW),
+        (Phase.FOLLOW, 2**25, 4, Phase.FOLLOW),
+    ],
+)
+def test_rows_keep_more_candidates_unless_the_region_follows(rng, phase, most, width, after):
+    n, k = 512, 16
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+    options = SolverOptions(max_entries=most, entries_per_row=0.0)
+    problem = Problem(score_source(rng.normal(size=(n, k))), bounds, 1e-4, options)
+    region = TrustRegion(np.zeros(k), np.full(k, 0.5))
+    found = _after_pass(problem, Search(region, 4, phase, None, region.center), 0)
+    assert (found.width, found.phase) == (width, after)
 
 
 def test_a_problem_counts_the_scores_of_all_ranks():
