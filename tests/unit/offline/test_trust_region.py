@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from benchmarks.families import FAMILIES
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.workers import workers
 from dualclust.algos.offline import SolverOptions
@@ -18,6 +19,7 @@ from dualclust.algos.scores.sources import score_source
 from dualclust.algos.scores.statistics import score_range, strided_ids
 from dualclust.backends import engine
 from tests.compare import to_numpy
+from tests.passes import counted_passes
 from tests.problems import cone_scores, mixture_scores
 
 
@@ -55,6 +57,25 @@ def test_a_larger_sample_makes_the_region_smaller():
                 np.testing.assert_allclose(after, LOSS * fall * before, rtol=1e-12)
             else:
                 assert 0.1 < np.median(after / before) < 0.6
+
+
+@pytest.mark.parametrize(
+    ("family", "k", "width", "least", "most"),
+    [
+        ("normal", 64, 4, 1, 1),  # truncated, but right at once
+        ("crowded", 200, 8, 8, 10),  # it moves until few prices are clamped
+        ("ratings", 64, 8, 12, 12),  # as often as it may: most rows tie
+    ],
+)
+def test_how_many_regions_a_sample_takes(family, k, width, least, most):
+    n = 6_000
+    made = FAMILIES[family](n, k, 1)
+    options = SolverOptions(
+        sample_width=width, max_entries=6 * n, min_sample_rows=2_048, sample_rows_per_cluster=8
+    )
+    with counted_passes() as passes:
+        initial_region(score_source(made.scores), made.bounds, options=options)
+    assert least <= passes["_candidates.row_blocks"] <= most
 
 
 def test_a_sample_that_no_prices_solve_ends_and_costs_no_label(rng):
