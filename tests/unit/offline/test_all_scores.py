@@ -1,7 +1,5 @@
 """What the offline solver does in the end: online passes, all scores, and the unit of a source."""
 
-import inspect
-
 import numpy as np
 import pytest
 
@@ -23,11 +21,6 @@ def test_scores_that_allow_labels_but_lead_to_none_are_an_error(monkeypatch):
     monkeypatch.setattr(_all_scores, "solve_reduced", lambda *args, **options: none)
     with pytest.raises(InvalidValueError, match=r"^scores differ too much for float64: .*clip"):
         solve_in_full(score_source(np.zeros((N, K))), BOUNDS, None, SolverOptions())
-
-
-def test_the_tolerance_of_assignments():
-    for function in (assign_offline, assign_source):
-        assert inspect.signature(function).parameters["tol"].default == 1e-4
 
 
 def test_tolerances_prices_and_bounds_that_are_refused():
