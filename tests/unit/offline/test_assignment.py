@@ -235,14 +235,6 @@ class TestWeights:
         )
         np.testing.assert_array_equal(found.labels, plain.labels)
 
-    @pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf])
-    def test_bad_ones_are_refused(self, bad):
-        weights = np.asarray([1.0, bad, 1.0])
-        with pytest.raises(InvalidValueError, match="weights must be finite, at least 0"):
-            assign_offline(np.zeros((3, 2)), ratios(NUMPY, 3, 2), weights=weights)
-        with pytest.raises(InvalidValueError, match="not all 0"):
-            assign_offline(np.zeros((3, 2)), ratios(NUMPY, 3, 2), weights=np.zeros(3))
-
 
 class TestForbiddenPairs:
     """A score of minus infinity."""

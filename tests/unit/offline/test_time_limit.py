@@ -12,7 +12,7 @@ from dualclust.algos.clustering.lloyd import kmeans
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
 from dualclust.algos.offline import SolverOptions, assign_exact, assign_offline
 from dualclust.algos.offline.assignment import assign_source
-from dualclust.algos.scores.deadline import Deadline, deadline_of, is_over
+from dualclust.algos.scores.deadline import Deadline
 from dualclust.algos.scores.sources import score_source
 from tests.compare import to_numpy
 from tests.thread_ranks import groups_on_threads
@@ -195,16 +195,3 @@ def test_one_without_seconds_comes_when_it_is_asked_for(crowded):
     assert deadline.is_late()
     assert assign_exact(scores, bounds, time_limit=deadline).phase == "online passes"
     assert copy.deepcopy(deadline) is deadline
-
-
-def test_a_deadline_comes_by_its_clock():
-    now = 0.0
-    deadline = Deadline(2.0, clock=lambda: now)
-    assert deadline_of(deadline) is deadline
-    group = score_source(np.zeros((3, 2))).group
-    assert not deadline.is_late()
-    assert not is_over(deadline, group, like=np.zeros(1))
-    assert not is_over(None, group, like=np.zeros(1))
-    now = 2.0
-    assert deadline.is_late()
-    assert is_over(deadline, group, like=np.zeros(1))
