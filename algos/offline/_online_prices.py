@@ -202,8 +202,6 @@ def averaged_prices(
     source: ScoreSource,
     bounds: SizeBounds,
     prices: Array,
-    *,
-    options: SolverOptions = DEFAULT_OPTIONS,
 ) -> AveragedPrices:
     """Return the mean of the prices in the second half of an online pass.
 
@@ -215,7 +213,6 @@ def averaged_prices(
         Of any number of rows: only their shares count.
     prices : (k,) float64 array
         Where to start.
-    options : SolverOptions
 
     Returns
     -------
@@ -242,7 +239,7 @@ def averaged_prices(
     parts = parts_of_pass(m, source.n_clusters, like=prices)
     blocks = map_in_order(_clipped(source), parts, like=None if source.in_turn else prices)
     first = next(blocks)
-    scale = _range_of_finite(first[: options.typical_rows, :])
+    scale = _range_of_finite(first)
     steps = measured_steps(free, epoch=EPOCH, kappa_floor=LEARNING_FLOOR, scale=scale)
     rows, done, seen = math.ceil(m / PARTS), 0, list[Array]()
     after = m // 2
@@ -268,8 +265,6 @@ def averaged_region(
     bounds: SizeBounds,
     region: TrustRegion,
     before: int,
-    *,
-    options: SolverOptions = DEFAULT_OPTIONS,
 ) -> TrustRegion | None:
     """Return the region around the averaged prices of m rows, from that of `before` rows.
 
@@ -283,7 +278,6 @@ def averaged_region(
         Learned on `before` of them.
     before : int
         Rows of a smaller sample: ``before < m < n``.
-    options : SolverOptions
 
     Returns
     -------
@@ -297,7 +291,7 @@ def averaged_region(
     """
     xp = compat.array_namespace(region.center)
     m, n = sample.group.n_total, bounds.n_samples or math.inf
-    prices, change = averaged_prices(sample, bounds, region.center, options=options)
+    prices, change = averaged_prices(sample, bounds, region.center)
     fall = math.sqrt((1.0 / m - 1.0 / n) / (1.0 / before - 1.0 / n))  # step 3
     radius = LOSS * fall * region.radius
     farthest = xp.max(_in_radii(prices - region.center, region.radius))  # step 4

@@ -312,11 +312,18 @@ def relative_gap(lost: float, size: float, upper_bound: float) -> float:
 
     The best labels and these differ by no more than both are worth: a gap above 2 says nothing, and
     rounding alone can be infinitely many times a bound of 0.
+
+    Examples
+    --------
+    >>> [relative_gap(lost, 2.0, -4.0) for lost in (-1.0, 0.0, 5e-324, 1.0, 9.0)]
+    [0.0, 0.0, 5e-324, 0.25, 2.0]
+    >>> relative_gap(1.0, 0.0, 0.0)
+    2.0
     """
+    if not lost > 0.0:
+        return 0.0
     largest = max(size, abs(upper_bound))
-    if lost >= 2.0 * largest:
-        return 2.0 if lost > 0.0 else 0.0
-    return max(lost / largest, SMALLEST) if lost > 0.0 else 0.0
+    return 2.0 if lost >= 2.0 * largest else max(lost / largest, SMALLEST)
 
 
 def in_unit(found: OfflineAssignment, exponent: int, coarsest: int = -1074) -> OfflineAssignment:

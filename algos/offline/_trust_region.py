@@ -172,7 +172,7 @@ def initial_region(
             break
         averaged = None
         if is_settled and passes_are_fast(bounds.lower):
-            averaged = averaged_region(rows, bounds, region, before, options=options)
+            averaged = averaged_region(rows, bounds, region, before)
         if averaged is not None:
             region = averaged
         else:

@@ -271,7 +271,11 @@ def _stages(mutant: Mutant, trace: Trace, seconds: float) -> Stages:
 
     Of files only the tests that can run the mutant (`reach`); all of them if no test seems to.
     """
-    files = likely_files(ROOT, mutant)
+    reaching: dict[str, list[str]] = {}
+    for test in reach_of(ROOT).tests(mutant.module, mutant.function):
+        reaching.setdefault(test.partition("::")[0], []).append(test)
+    # A file that names the module may hold no test that comes to the function.
+    files = [f for f in likely_files(ROOT, mutant) if f in reaching or not reaching]
     source = (ROOT / mutant.module).read_text(encoding="utf-8")
     found = line_tests(trace, source, mutant, files, seconds)
     # What runs on import is run by any test that imports late, and seen by the one that pins it.
@@ -280,9 +284,6 @@ def _stages(mutant: Mutant, trace: Trace, seconds: float) -> Stages:
     rank = {file: i for i, file in enumerate(files)}
     rest = [f for f in folder_files(ROOT, mutant.module) if f not in first]
     rest.sort(key=lambda file: rank.get(file, len(rank)))
-    reaching: dict[str, list[str]] = {}
-    for test in reach_of(ROOT).tests(mutant.module, mutant.function):
-        reaching.setdefault(test.partition("::")[0], []).append(test)
 
     def those(names: Sequence[str]) -> list[str]:
         return [t for f in names for t in reaching.get(f, ())] if reaching else list(names)

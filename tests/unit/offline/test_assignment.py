@@ -235,21 +235,14 @@ class TestWeights:
         )
         np.testing.assert_array_equal(found.labels, plain.labels)
 
-    @pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf])
-    def test_bad_ones_are_refused(self, bad):
-        weights = np.asarray([1.0, bad, 1.0])
-        with pytest.raises(InvalidValueError, match="weights must be finite, at least 0"):
-            assign_offline(np.zeros((3, 2)), ratios(NUMPY, 3, 2), weights=weights)
-        with pytest.raises(InvalidValueError, match="not all 0"):
-            assign_offline(np.zeros((3, 2)), ratios(NUMPY, 3, 2), weights=np.zeros(3))
-
 
 class TestForbiddenPairs:
     """A score of minus infinity."""
 
     def test_equal_to_the_best_of_all(self, options):
+        """From prices so far off, too, that their rounding hides what scores differ by."""
         solved = refused = 0
-        for seed in range(150):
+        for seed in range(60):
             rng = np.random.default_rng(seed)
             n, k = int(rng.integers(1, 7)), int(rng.integers(1, 4))
             scores = rng.normal(size=(n, k))
@@ -261,9 +254,11 @@ class TestForbiddenPairs:
             best = best_value(scores, lower, upper)
             bounds = counts(NUMPY, n, lower.tolist(), upper.tolist())
             if best > -math.inf:
-                found = assign_exact(scores, bounds, options=options)
+                prices = None if seed % 2 else 1e5 * rng.normal(size=k)
+                found = assign_exact(scores, bounds, prices=prices, options=options)
                 check(found, np.where(scores == -math.inf, -1e6, scores), bounds)
                 assert found.objective == pytest.approx(best, abs=1e-12)
+                assert found.gap == 0.0
                 solved += 1
             else:
                 with pytest.raises(InfeasibleBoundsError) as error:
@@ -272,8 +267,8 @@ class TestForbiddenPairs:
                 assert proof is not None
                 assert verify_infeasibility(lower, upper, scores > -math.inf, proof)
                 refused += 1
-        assert solved > 50
-        assert refused > 20
+        assert solved > 20
+        assert refused > 8
 
     def test_on_every_library(self, xp, options):
         scores = xp.asarray([[1.0, -math.inf], [0.5, 0.0], [1.0, 0.25]])

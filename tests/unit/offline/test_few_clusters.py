@@ -12,7 +12,6 @@ from dualclust.algos.offline._all_scores import _all_finite, solve_few
 from dualclust.algos.offline._options import DEFAULT_OPTIONS
 from dualclust.algos.offline._reduced import is_small
 from dualclust.algos.scores.sources import alone, score_source
-from dualclust.algos.scores.statistics import kept_in_memory
 from dualclust.backends import engine
 from tests.compare import to_numpy
 from tests.problems import cone_scores, mixture_scores
@@ -138,19 +137,6 @@ def test_labels_with_a_gap_are_left_to_others(monkeypatch):
         again = solve_few(score_source(scores), bounds, None, 0.25)
         assert (again is None) == (wanted is None)
         assert again is None or again.labels is wanted.labels
-
-
-def test_scores_are_multiplied_once_and_then_read(xp):
-    scores, asked = xp.asarray(np.random.default_rng(0).normal(size=(40, 3))), []
-    plain = score_source(scores)
-    source = plain._replace(
-        block=lambda a, b: asked.append((a, b)) or plain.block(a, b), take=None, in_turn=True
-    )
-    kept = kept_in_memory(source, like=scores)
-    ids = xp.asarray(np.asarray([7, 3]))
-    np.testing.assert_array_equal(to_numpy(kept.block(2, 5)), to_numpy(scores)[2:5])
-    np.testing.assert_array_equal(to_numpy(kept.take(ids)), to_numpy(scores)[[7, 3]])
-    assert (asked, kept.in_turn, kept.group) == ([(0, 40)], False, plain.group)
 
 
 def test_ranks_find_what_one_finds_alone():

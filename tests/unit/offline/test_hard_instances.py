@@ -20,10 +20,6 @@ MOST = {"nearly as many": (80, 140)}
 USUAL = (25, 90)
 
 
-def test_there_are_twenty():
-    assert len(PROGRAM.HARD) == 20
-
-
 @each
 def test_small_ones_are_as_good_as_those_of_highs(name):
     hard = PROGRAM.HARD[name](60)

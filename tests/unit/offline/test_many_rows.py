@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dualclust.algos.bounds.sizes import SizeBounds
+from dualclust.algos.offline._free_rows import split_rows
 from dualclust.algos.offline.assignment import assign_exact
 
 N = 2**20 + 2**15 + 3_001  # blocks of rows begin and end beyond 2^20
@@ -25,3 +26,11 @@ def test_the_best_rows_of_more_than_a_million_are_chosen() -> None:
     assert found.status == "optimal"
     assert found.gap == 0.0
     assert found.upper_bound == objective
+
+
+def test_the_text_keeps_the_lists_of_more_than_a_million() -> None:
+    clusters, two = np.tile(np.asarray([0, 1], np.int32), (N, 1)), np.full(N, 2)
+    values, lost = np.zeros((N, 2)), np.arange(N, dtype=np.float64)
+    sizes = {"n_clusters": 2, "largest": 0.0, "limit": 1.0}
+    found = split_rows.reference(clusters, values, two, lost, **sizes)
+    np.testing.assert_allclose(found[4], lost, rtol=1e-12)

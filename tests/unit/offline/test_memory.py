@@ -40,6 +40,21 @@ def test_what_some_rows_tell_leaves_room_for_the_rest(rng, wide):
     assert np.mean(shares) > 0.5
 
 
+def test_where_all_rows_tie_lists_grow_within_the_memory():
+    region, ties = TrustRegion(np.zeros(9), np.ones(9)), score_source(np.zeros((50, 9)))
+    for most, width in ((200, 4), (199, 2)):
+        found = within_memory(ties, region, 2, SolverOptions(max_entries=most))
+        assert (found[0] is region, found[1]) == (True, width)
+
+
+def test_all_rows_need_no_room_for_others():
+    """Of four rows the second cluster is 2, 4, 6 and 8 behind: two of them fit."""
+    scores = np.asarray([2.0, 4.0, 6.0, 8.0])[:, None] * [0.0, -1.0, -2.0, -3.0, -20.0]
+    region, options = TrustRegion(np.zeros(5), np.full(5, 9.0)), SolverOptions(max_entries=8)
+    found, width = within_memory(score_source(scores), region, 4, options)
+    assert (found.radius.tolist(), width) == ([3.0] * 5, 4)
+
+
 def test_a_radius_of_nothing_has_room(rng):
     scores = rng.normal(size=(50, 6))
     scores[:20, :2] = 0.0  # rows that tie

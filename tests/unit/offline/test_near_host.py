@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dualclust.algos.offline._near_host import VECTORS, beside, near_host
+from dualclust.algos.offline._near_host import DEVICE_DENSE, VECTORS, beside, is_dense, near_host
 from dualclust.algos.offline._smoothed_dual import SmoothedDual, refine_prices
 from dualclust.backends import engine
 from tests.backends.test_augmenting_paths import candidates_of
@@ -51,6 +51,11 @@ def test_vectors_of_a_device_come_in_one_copy_and_go_back_in_one(transfers):
     assert transfers.uploads.total() == 1
     assert all(map(is_second, there))
     assert torch.equal(there[1].cpu(), found.high)
+
+
+def test_a_device_eliminates_more_than_the_host():
+    like = on_device(np.zeros(1))
+    assert [is_dense(DEVICE_DENSE + i, like=like) for i in (0, 1)] == [True, False]
 
 
 def test_vectors_stay_where_no_engine_is_or_bounds_are_a_tree(transfers):

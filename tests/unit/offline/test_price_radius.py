@@ -8,12 +8,14 @@ import pytest
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InvalidValueError
 from dualclust.algos.offline import DEFAULT_OPTIONS
+from dualclust.algos.offline._special_cases import bounds_may_be_inactive
 from dualclust.algos.offline.assignment import (
     assign_exact,
     assign_offline,
     assign_source,
 )
 from dualclust.algos.scores.sources import score_source
+from dualclust.algos.scores.statistics import strided_ids
 
 
 @pytest.mark.parametrize("factor", [1e-6, 1.0, 1e3], ids=["too small", "right", "too large"])
@@ -52,6 +54,32 @@ def test_prices_beyond_their_radius_are_found_all_the_same(rng):
         assert found.gap <= 1e-3
 
 
+def counting(scores):
+    """A source, and how many rows are read at a time."""
+    source, read = score_source(scores), []
+    return source._replace(
+        block=lambda a, b: read.append(b - a) or source.block(a, b),
+        take=lambda ids: read.append(len(ids)) or source.take(ids),
+    ), read
+
+
+@pytest.mark.unjudged(reason="it counts the rows that are read")
+def test_who_has_prices_pays_for_no_pass_without_them(rng):
+    """Though few rows say that bounds do not bind: cluster 0 is more wanted by all others."""
+    n, k = 20_000, 4
+    scores = rng.normal(size=(n, k))
+    few = strided_ids(n, DEFAULT_OPTIONS.typical_rows, np.zeros(1))
+    scores[np.setdiff1d(np.arange(n), few), 0] += 0.5
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.8, upper=1.2)
+    assert bounds_may_be_inactive(score_source(scores), bounds)
+    passes = replace(DEFAULT_OPTIONS, few_clusters=0)
+    prices = assign_exact(scores, bounds, options=passes).prices
+    source, read = counting(scores)
+    given = {"prices": prices, "price_radius": np.full(k, 1e-2), "options": passes}
+    assert assign_source(source, bounds, **given).gap <= 1e-4
+    assert sum(read) < 1.2 * n
+
+
 @pytest.mark.unjudged(reason="it counts the rows that are read")
 def test_each_price_has_a_radius_of_its_own(rng):
     """One that is far off costs no further pass if that is known, and few candidates."""
@@ -61,11 +89,7 @@ def test_each_price_has_a_radius_of_its_own(rng):
     passes = replace(DEFAULT_OPTIONS, few_clusters=0)
     far = assign_exact(scores, bounds, options=passes).prices
     far[3] -= 0.5
-    source, read = score_source(scores), []
-    counted = source._replace(
-        block=lambda a, b: read.append(b - a) or source.block(a, b),
-        take=lambda ids: read.append(len(ids)) or source.take(ids),
-    )
+    counted, read = counting(scores)
     own = np.where(np.arange(k) == 3, 0.6, 1e-2)
     n_read = []
     for radius in (own, np.full(k, 1e-2)):

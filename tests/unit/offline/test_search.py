@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from benchmarks.families import FAMILIES
 from dualclust.algos.bounds.farkas import verify_infeasibility
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
@@ -22,10 +23,11 @@ from dualclust.algos.offline._search import (
     _started,
     extrapolated,
 )
-from dualclust.algos.offline.assignment import assign_offline, assign_source
+from dualclust.algos.offline.assignment import assign_exact, assign_offline, assign_source
 from dualclust.algos.online.certificates import dual_value
 from dualclust.algos.scores.sources import Group, score_source
 from tests.compare import to_numpy
+from tests.passes import OVER_SCORES, counted_passes
 
 
 def labels_of(gap):
@@ -107,6 +109,45 @@ def test_clusters_of_one_direction_move_together(seed):
     assert np.abs(np.bincount(found.labels, minlength=k) - n // k).max() <= 2
 
 
+@pytest.mark.unjudged(reason="it counts passes")
+def test_repeated_steps_end_what_would_take_all_scores():
+    """Lists of six, far from the best prices: 109 passes without them, and then all scores."""
+    n, k = 8_000, 100
+    made = FAMILIES["crowded"](n, k, 2)
+    options = SolverOptions(max_entries=6 * n, entries_per_row=0.0, last_entries=0)
+    with counted_passes() as passes:
+        found = assign_exact(made.scores, made.bounds, options=options)
+    assert (found.gap, found.phase) == (0.0, "candidates")
+    assert sum(passes[where] for where in OVER_SCORES) < 95
+
+
+@pytest.mark.unjudged(reason="it counts passes")
+def test_passes_end_where_most_rows_tie():
+    """Nothing but their labels and those of online passes may follow: else 101 passes."""
+    n, k = 1_000, 30
+    made = FAMILIES["ratings"](n, k, 1)
+    given = dict.fromkeys(("full_entries", "few_clusters", "retry_entries", "last_entries"), 0)
+    options = SolverOptions(**given, max_entries=4 * n, entries_per_row=0.0, pass_width=8)
+    with counted_passes() as passes:
+        found = assign_offline(made.scores, made.bounds, options=options)
+    assert found.phase == "online passes"
+    assert sum(passes[where] for where in OVER_SCORES) < 60
+
+
+@pytest.mark.unjudged(reason="it lists the blocks that are read")
+def test_a_small_problem_without_labels_is_read_twice(rng):
+    """Once for the labels, once for the proof that there are none; the rest are samples."""
+    n, k, read = 200, 20, []
+    scores = rng.normal(size=(n, k))
+    scores[:150, 0] = -math.inf
+    plain = score_source(scores)
+    source = plain._replace(block=lambda a, b: read.append(b - a) or plain.block(a, b))
+    bounds = SizeBounds.from_counts([60] + [0] * (k - 1), n_samples=n)
+    with pytest.raises(InfeasibleBoundsError, match="cluster 0 needs at least 60"):
+        assign_source(source, bounds)
+    assert sum(read) == 2 * n
+
+
 @pytest.mark.parametrize(
     ("options", "radius", "begins", "is_proven"),
     [
@@ -136,10 +177,10 @@ def test_how_a_search_begins_and_ends(options, radius, begins, is_proven):
     found = _passes(problem, search)
     assert found.is_proven(1e-4) is is_proven
     assert (found.phase is Phase.END) is (is_proven or radius == 9.0)
-    whole = assign_source(
-        problem.source, bounds, prices=prices, price_radius=own, options=made
-    )  # starts again without the radius, or from all scores
+    # It starts again without the radius.
+    whole = assign_source(problem.source, bounds, prices=prices, price_radius=own, options=made)
     assert whole.gap <= 1e-4
+    assert whole.phase == "candidates"
 
 
 def test_a_region_that_memory_does_not_hold_is_halved_and_follows(rng):
@@ -152,6 +193,24 @@ def test_a_region_that_memory_does_not_hold_is_halved_and_follows(rng):
     assert after.phase is Phase.FOLLOW
     assert (after.region.radius == 4.0).all()
     assert after.best is None
+
+
+@pytest.mark.parametrize(
+    ("phase", "most", "width", "after"),
+    [
+        (Phase.WIDEN, 2**25, 8, Phase.WIDEN),
+        (Phase.WIDEN, 7 * 512, 8, Phase.FOLLOW),
+        (Phase.FOLLOW, 2**25, 4, Phase.FOLLOW),
+    ],
+)
+def test_rows_keep_more_candidates_unless_the_region_follows(rng, phase, most, width, after):
+    n, k = 512, 16
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+    options = SolverOptions(max_entries=most, entries_per_row=0.0)
+    problem = Problem(score_source(rng.normal(size=(n, k))), bounds, 1e-4, options)
+    region = TrustRegion(np.zeros(k), np.full(k, 0.5))
+    found = _after_pass(problem, Search(region, 4, phase, None, region.center), 0)
+    assert (found.width, found.phase) == (width, after)
 
 
 def test_a_problem_counts_the_scores_of_all_ranks():

@@ -41,6 +41,9 @@ def test_rows_with_one_finite_score_are_counted(library):
     none = singleton_counts(library.asarray(np.zeros((0, 2))))
     assert to_numpy(none).tolist() == [0, 0]
     assert_same_kind(none, library.asarray(np.zeros(2, np.int64)))
+    many = np.full((1, 2**20 + 1), NEVER)
+    many[0, -1] = 0.0
+    assert np.flatnonzero(to_numpy(singleton_counts(library.asarray(many)))).tolist() == [2**20]
 
 
 @each_library

@@ -74,6 +74,9 @@ def test_more_ties_than_memory_holds_are_none(monkeypatch):
     found = labels_without_prices(source, bounds, 0.0, enough)
     assert found is not None
     assert found.counts.tolist() == [2, 2, 2]
+    more = score_source(np.zeros((6, 40)))  # some of these are enough
+    free, some = SizeBounds.from_counts([0] * 40, n_samples=6), SolverOptions(max_entries=6 * 16)
+    assert labels_without_prices(more, free, 0.0, some) is not None
     few = SolverOptions(max_entries=17)
     assert labels_without_prices(source, bounds, 0.0, few) is None
     with pytest.raises(TooManyCandidatesError):

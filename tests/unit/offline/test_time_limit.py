@@ -12,8 +12,8 @@ from dualclust.algos.clustering.lloyd import kmeans
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
 from dualclust.algos.offline import SolverOptions, assign_exact, assign_offline
 from dualclust.algos.offline.assignment import assign_source
-from dualclust.algos.scores.deadline import Deadline, deadline_of, is_over
-from dualclust.algos.scores.sources import feature_source, score_source
+from dualclust.algos.scores.deadline import Deadline
+from dualclust.algos.scores.sources import score_source
 from tests.compare import to_numpy
 from tests.thread_ranks import groups_on_threads
 
@@ -168,29 +168,6 @@ def test_ranks_end_together_when_one_of_them_is_late(late, crowded):
     check(parts[0]._replace(labels=np.concatenate([p.labels for p in parts])), *crowded)
 
 
-@pytest.mark.parametrize("looks", [1, 4, 9])
-def test_ranks_that_cluster_a_sample_each_by_itself_end_together(looks, rng):
-    """The first updates are those of a sample, which every rank computes alone."""
-    n, k, edges = 36_000, 8, [0, 16_384, 36_000]
-    x = rng.normal(size=(n, 4)) + 2.0 * rng.normal(size=(k, 4))[rng.integers(k, size=n)]
-    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
-
-    def run(group):
-        first, last = group.first_row, group.first_row + group.n_local
-        source = feature_source(x)  # whose rows are taken from wherever they are
-        source = source._replace(rows=lambda a, b: x[first:last][a:b], group=group)
-        limit = Deadline(looks if first else 1e9, clock=Asked())
-        return constrained_kmeans(source, bounds, x[:k], metric="euclidean", time_limit=limit)
-
-    one, other = groups_on_threads(edges, run)
-    assert np.array_equal(one.centers, other.centers)
-    assert one.gap == other.gap
-    counts = np.bincount(np.concatenate([one.labels, other.labels]), minlength=k)
-    assert counts.tolist() == one.counts.tolist()
-    assert (np.asarray(bounds.lower) <= counts).all()
-    assert (counts <= np.asarray(bounds.upper)).all()
-
-
 @pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf")])
 def test_seconds_that_mean_nothing_are_refused(bad):
     scores, bounds = np.ones((4, 2)), SizeBounds.from_ratios(2, n_samples=4)
@@ -218,53 +195,3 @@ def test_one_without_seconds_comes_when_it_is_asked_for(crowded):
     assert deadline.is_late()
     assert assign_exact(scores, bounds, time_limit=deadline).phase == "online passes"
     assert copy.deepcopy(deadline) is deadline
-
-
-def test_a_deadline_comes_by_its_clock():
-    now = 0.0
-    deadline = Deadline(2.0, clock=lambda: now)
-    assert deadline_of(deadline) is deadline
-    group = score_source(np.zeros((3, 2))).group
-    assert not deadline.is_late()
-    assert not is_over(deadline, group, like=np.zeros(1))
-    assert not is_over(None, group, like=np.zeros(1))
-    now = 2.0
-    assert deadline.is_late()
-    assert is_over(deadline, group, like=np.zeros(1))
-
-
-@pytest.mark.parametrize("lower", [0.0, 0.9])
-def test_k_means_ends_with_the_labels_of_its_last_iteration(lower, rng):
-    """With bounds and without: a clock that stops it early, and one that never does."""
-    n, k = 6_000, 20
-    x = rng.normal(size=(n, 8)) + 3.0 * rng.normal(size=(k, 8))[rng.integers(k, size=n)]
-    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=lower, upper=1.1 if lower else np.inf)
-
-    def run(time_limit):
-        seen = []
-        found = constrained_kmeans(
-            x,
-            bounds,
-            x[:k],
-            metric="euclidean",
-            progress=lambda state, _: seen.append(state),
-            time_limit=time_limit,
-        )
-        return found, seen
-
-    whole, _ = run(None)
-    clock = Asked()
-    same, seen = run(Deadline(1e9, clock=clock))
-    assert same.labels.tolist() == whole.labels.tolist()
-    assert same.n_iter == len(seen) > 3
-    for part in (1, int(clock.now) // 3, 2 * int(clock.now) // 3):
-        found, seen = run(Deadline(part, clock=Asked()))
-        assert found.n_iter == len(seen) < whole.n_iter
-        assert not found.converged
-        counts = np.bincount(found.labels, minlength=k)
-        assert (np.asarray(bounds.lower) <= counts).all()
-        assert (counts <= np.asarray(bounds.upper)).all()
-        if seen:
-            assert np.array_equal(found.centers, seen[-1].centers)
-    at_once, seen = run(0.0)
-    assert (at_once.n_iter, seen) == (0, [])

@@ -1,21 +1,25 @@
 """The trust region: learned on samples, moved and grown, and as large as its candidates allow."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from benchmarks.families import FAMILIES
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.workers import workers
 from dualclust.algos.offline import SolverOptions
 from dualclust.algos.offline._candidates import TrustRegion, collect_candidates, next_region
+from dualclust.algos.offline._online_prices import LOSS
 from dualclust.algos.offline._region_from_rows import TRUNCATED, initial_radius, largest_radius
 from dualclust.algos.offline._trust_region import _grown, initial_region
 from dualclust.algos.offline.assignment import assign_exact
 from dualclust.algos.scores.sources import score_source
-from dualclust.algos.scores.statistics import score_range
+from dualclust.algos.scores.statistics import score_range, strided_ids
 from dualclust.backends import engine
 from tests.compare import to_numpy
+from tests.passes import counted_passes
 from tests.problems import cone_scores, mixture_scores
 
 
@@ -34,15 +38,57 @@ def test_the_region_of_a_sample_holds_the_best_prices(make):
 
 
 def test_a_larger_sample_makes_the_region_smaller():
-    """Of 4,096 and 32,768 rows, both by Newton's method: errors fall to a third."""
-    n, k = 48_000, 8
+    """By Newton's method to about a third; by averages exactly as counts of m rows scatter."""
+    n, k, sizes = 25_000, 8, [256, 2_048, 16_384]
     scores = cone_scores(n, k).astype(np.float32)
     bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
-    source = score_source(scores)
-    with engine("reference"):
-        both = initial_region(source, bounds)
-        one = initial_region(source, bounds, options=SolverOptions(sample_entries=0))
-    assert 0.1 < np.median(both.radius / one.radius) < 0.6
+    for name in ("reference", "auto"):
+        radii = []
+        for m in sizes if name == "auto" else sizes[:2]:
+            options = SolverOptions(
+                min_sample_rows=sizes[0], sample_rows_per_cluster=1, sample_entries=32 * m
+            )
+            with engine(name):
+                found = initial_region(score_source(scores), bounds, options=options)
+            radii.append(found.radius)
+        for (few, m), (before, after) in zip(pairwise(sizes), pairwise(radii), strict=False):
+            fall = math.sqrt((1.0 / m - 1.0 / n) / (1.0 / few - 1.0 / n))
+            if name == "auto":
+                np.testing.assert_allclose(after, LOSS * fall * before, rtol=1e-12)
+            else:
+                assert 0.1 < np.median(after / before) < 0.6
+
+
+@pytest.mark.parametrize(
+    ("family", "k", "width", "least", "most"),
+    [
+        ("normal", 64, 4, 1, 1),  # truncated, but right at once
+        ("crowded", 200, 8, 8, 10),  # it moves until few prices are clamped
+        ("ratings", 64, 8, 12, 12),  # as often as it may: most rows tie
+    ],
+)
+def test_how_many_regions_a_sample_takes(family, k, width, least, most):
+    n = 6_000
+    made = FAMILIES[family](n, k, 1)
+    options = SolverOptions(
+        sample_width=width, max_entries=6 * n, min_sample_rows=2_048, sample_rows_per_cluster=8
+    )
+    with counted_passes() as passes:
+        initial_region(score_source(made.scores), made.bounds, options=options)
+    assert least <= passes["_candidates.row_blocks"] <= most
+
+
+def test_a_sample_that_no_prices_solve_ends_and_costs_no_label(rng):
+    """Its prices would rise for ever: none of its rows may join a cluster that needs a tenth."""
+    n, k, m = 20_000, 8, 4_096
+    scores = rng.normal(size=(n, k)).astype(np.float32)
+    order = strided_ids(n, n, np.zeros(1))  # a sample has the first rows of it
+    scores[order[:m], 0] = scores[order[m + n // 10 :], 0] = -math.inf
+    bounds = SizeBounds.from_counts([n // 10] + [0] * (k - 1), n_samples=n)
+    region = initial_region(score_source(scores), bounds)
+    assert 0 < region.center[0] - region.center[1] < 100 * score_range(scores)
+    found = assign_exact(scores, bounds, options=SolverOptions(few_clusters=0))
+    assert (found.gap, found.counts[0], found.phase) == (0.0, n // 10, "candidates")
 
 
 def test_a_region_grows_where_prices_left_it_and_shrinks_elsewhere(xp):

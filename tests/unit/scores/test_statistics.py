@@ -229,3 +229,16 @@ def test_blocks_that_are_kept_give_any_rows(xp, n, alone):
     for _ in range(2):
         np.testing.assert_array_equal(to_numpy(kept.take(xp.asarray(ids))), scores[ids])
     assert len(joins) == (not alone)  # rows by id wait for no other rank
+
+
+def test_scores_are_multiplied_once_and_then_read(xp):
+    scores, asked = xp.asarray(np.random.default_rng(0).normal(size=(40, 3))), []
+    plain = score_source(scores)
+    source = plain._replace(
+        block=lambda a, b: asked.append((a, b)) or plain.block(a, b), take=None, in_turn=True
+    )
+    kept = kept_in_memory(source, like=scores)
+    ids = xp.asarray(np.asarray([7, 3]))
+    np.testing.assert_array_equal(to_numpy(kept.block(2, 5)), to_numpy(scores)[2:5])
+    np.testing.assert_array_equal(to_numpy(kept.take(ids)), to_numpy(scores)[[7, 3]])
+    assert (asked, kept.in_turn, kept.group) == ([(0, 40)], False, plain.group)
