@@ -26,8 +26,8 @@ INSIDE = 1.0 + 2.0**-14  # as in `dualclust.algos.offline._smoothed_dual`
 MOST_TIED = 2**20
 """Clusters whose order fits beside 32 bits into a float64."""
 
-BLOCK_ENTRIES = 2**25
-"""Entries converted to float64 at a time: 256 MiB, a block of scores (`algos.scores.blocks`)."""
+BLOCK_ENTRIES = 2**26
+"""Entries converted to float64 at a time: 512 MiB, a block of scores (`algos.scores.blocks`)."""
 
 
 class _Caps:
