@@ -67,9 +67,13 @@ TABLE: dict[str, dict[Placement, str]] = {
         ("torch", "cpu"): "torch_cpu:curvature_product",
         ("torch", "cuda"): "torch_engine:curvature_product",
     },
+    "eliminate": {
+        ("torch", "cuda"): "torch_engine:eliminate",
+    },
     "regrets": {
         ("numpy", "cpu"): "numba_candidates:regrets",
         ("torch", "cpu"): "torch_cpu:regrets",
+        ("torch", "cuda"): "torch_lists:regrets",
     },
     "augmenting_paths": {
         ("numpy", "cpu"): "numba_augmenting_paths:augmenting_paths",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ __all__ = [
     "best_clusters",
     "curvature",
     "curvature_product",
+    "eliminate",
     "largest_scores",
     "segment_sum",
     "select_candidates",
@@ -21,8 +23,11 @@ __all__ = [
 
 INSIDE = 1.0 + 2.0**-14  # as in `dualclust.algos.offline._smoothed_dual`
 
-BLOCK_ENTRIES = 2**25
-"""Entries converted to float64 at a time: 256 MiB, a block of scores (`algos.scores.blocks`)."""
+MOST_TIED = 2**20
+"""Clusters whose order fits beside 32 bits into a float64."""
+
+BLOCK_ENTRIES = 2**26
+"""Entries converted to float64 at a time: 512 MiB, a block of scores (`algos.scores.blocks`)."""
 
 
 class _Caps:
@@ -103,17 +108,19 @@ def assign_stream(
     completion begin: once, and again for each doubling of the rounds; and once at the completion.
     """
     n, device = scores.shape[0], scores.device
-    labels = torch.empty(n, dtype=torch.int64, device=device)
+    labels = [torch.empty(0, dtype=torch.int64, device=device)]
     if not n:
-        return labels, rho, rho_up, counts, -1
+        return labels[0], rho, rho_up, counts, -1
     known = torch.cat([_first_not_finite(scores), lower, upper, counts]).cpu()
     if (bad := int(known[0])) < n:
-        return labels, rho, rho_up, counts, bad
+        return labels[0], rho, rho_up, counts, bad
     caps, rounds = _Caps(lower, upper, known[1:], remaining), 1
     safe = caps.safe()
     # The second with its sign turned: a price is the sum of both, and one step moves both.
     duals, shares = torch.stack([rho, -rho_up]), torch.stack([lower_share, upper_share])
     quota, length = chunk_size * shares, chunk_size
+    least, most = torch.full_like(duals, -math.inf), torch.full_like(duals, math.inf)
+    least[0], most[1] = 0.0, 0.0
     ones = torch.ones(min(n, chunk_size), dtype=torch.int64, device=device)
     for start in range(0, n, chunk_size):
         stop = min(start + chunk_size, n)
@@ -131,7 +138,8 @@ def assign_stream(
                 y, after, known, rounds = _deferred_acceptance(part, price, room, counts, rounds)
                 kept = caps.take(y, known)
                 safe = caps.safe()
-            labels[i : i + kept] = y = y[:kept]
+            y = y[:kept]
+            labels.append(y)
             if after is None or kept < stop - i:
                 after = counts.index_add(dim=0, index=y, source=ones[:kept])
             counts, i = after, i + kept
@@ -141,10 +149,8 @@ def assign_stream(
         if free_sign:
             duals = torch.stack([duals[0] + move[0], duals[1]])
         else:
-            duals = duals + move
-            duals[0].clamp_(min=0)
-            duals[1].clamp_(max=0)
-    return labels, duals[0], 0.0 - duals[1], counts, -1
+            duals = torch.clamp(duals + move, least, most)
+    return torch.cat(labels), duals[0], 0.0 - duals[1], counts, -1
 
 
 def _deferred_acceptance(
@@ -261,36 +267,39 @@ def select_candidates(
     Needs about five arrays of the shape of `scores`, so callers hand it a block of rows at a time.
     """
     n, k = scores.shape
-    largest = torch.maximum(low.abs(), high.abs()).amax().to(scores.dtype)
-    best = (scores + low.to(scores.dtype)).amax(dim=1, keepdim=True)
-    size = best.abs()
-    threshold = best - (8.0 * torch.finfo(scores.dtype).eps) * (size + largest)
-    key = scores + high.to(scores.dtype)
-    # NaN and infinity are the largest entries of their rows, which then cannot be used.
-    selected = (key >= threshold) & (size < math.inf)
-    key = key.masked_fill_(~selected, -math.inf)
+    box, precision = torch.stack([low, high]).to(scores.dtype), torch.finfo(scores.dtype)
+    best = (scores + box[0]).amax(dim=1, keepdim=True)
+    # NaN and infinity are the largest entries of their rows: no key reaches a threshold of NaN, nor
+    # one that is finite where all are minus infinity.
+    threshold = best - (8.0 * precision.eps) * (best.abs() + box.abs().amax())
+    threshold.clamp_(min=precision.min)
+    key = scores + box[1]
+    n_candidates = (key >= threshold).sum(dim=1)
     order = _falling(key, min(width + 1, k))
-    kept = order[:, :width]
-    is_none = ~selected.gather(1, kept)
-    clusters = kept.to(torch.int32).masked_fill_(is_none, -1)
-    values = scores.gather(1, kept).masked_fill_(is_none, -math.inf)
+    kept = key.gather(1, order)
+    is_none = ~(kept >= threshold)
+    clusters = order[:, :width].to(torch.int32).masked_fill_(is_none[:, :width], -1)
+    values = scores.gather(1, order[:, :width]).masked_fill_(is_none[:, :width], -math.inf)
     if width < k:
-        truncation = key.gather(1, order[:, width:]).squeeze(1).to(torch.float64)
+        truncation = kept[:, width].masked_fill(is_none[:, width], -math.inf).to(torch.float64)
     else:
         truncation = torch.full((n,), -math.inf, dtype=torch.float64, device=scores.device)
-    return clusters, values, selected.sum(dim=1), truncation
+    return clusters, values, n_candidates, truncation
 
 
 def _falling(key: Tensor, m: int) -> Tensor:
     """The clusters of the m largest keys of each row; row i breaks its ties from cluster i on."""
     n, k = key.shape
+    if key.dtype == torch.float32 and k < MOST_TIED:
+        # Whole numbers of 32 bits in the order of the keys, less fractions in that of the ties.
+        bits = (key + 0.0).view(torch.int32)
+        bits ^= (bits >> 31).bitwise_and_(0x7FFFFFFF)
+        kind: dict[str, Any] = {"dtype": torch.float64, "device": key.device}
+        row, cluster = (torch.arange(size, **kind).div_(MOST_TIED) for size in (n, k))
+        tie = (cluster - row[:, None]).remainder_(k / MOST_TIED)
+        return (bits - tie).topk(m, dim=1).indices
     row = torch.arange(n, device=key.device)[:, None]
     cluster = torch.arange(k, device=key.device)
-    if key.dtype == torch.float32:
-        # Whole numbers in the order of the keys, and below them the order of the ties.
-        bits = (key + 0.0).view(torch.int32).to(torch.int64)
-        bits = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
-        return (bits * 2**32 - (cluster - row) % k).topk(m, dim=1).indices
     rotated = (row + cluster) % k
     order = key.gather(1, rotated).sort(dim=1, descending=True, stable=True).indices
     return rotated.gather(1, order[:, :m])
@@ -301,9 +310,11 @@ def soft_counts(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """See `dualclust.algos.offline._smoothed_dual.soft_counts`. Prices may be on the host.
 
-    Then value, counts and spread go there, in one copy; otherwise nothing is read.
+    Then value, counts and spread go there, in one copy. Reads how many rows are fractional: the
+    others have no curvature, and are most.
     """
-    kept, home, prices, k = list[Tensor](), prices.device, prices.to(values.device), len(prices)
+    home, prices, k = prices.device, prices.to(values.device), len(prices)
+    shares, names = list[Tensor](), list[Tensor]()
     sums = torch.zeros(2 * k + 1, dtype=torch.float64, device=values.device)
     counts, spread, value = torch.split(sums, [k, k, 1])
     for scores, places in _in_blocks(values, clusters):
@@ -314,19 +325,16 @@ def soft_counts(
         value.add_((priced.amax(dim=1, keepdim=True) - most.log()).sum(), alpha=temperature)
         counts.index_add_(dim=0, index=flat, source=p.reshape(-1))
         spread.index_add_(dim=0, index=flat, source=(p * (1 - p)).reshape(-1))
-        kept.append((p * (most < 1.0 / INSIDE)).to(values.dtype))
+        (rows,) = torch.nonzero(most[:, 0] < 1.0 / INSIDE, as_tuple=True)
+        shares.append(p[rows])
+        names.append(places[rows])
     counts, spread, value = torch.split(sums.to(home), [k, k, 1])
-    return value[0], counts, spread, _joined(kept), clusters
+    return value[0], counts, spread, _joined(shares), _joined(names)
 
 
 def curvature(probabilities: Tensor, clusters: Tensor, *, n_clusters: int) -> Tensor:
-    """See `dualclust.algos.offline._smoothed_dual.curvature`. Reads how many rows are fractional.
-
-    The others have no curvature, and are most: a row costs k operations of its k^2.
-    """
-    (rows,) = torch.nonzero(probabilities.amax(dim=1) > 0, as_tuple=True)
-    probabilities, clusters = probabilities[rows], clusters[rows]
-    matrix = torch.zeros((n_clusters, n_clusters), dtype=torch.float64, device=rows.device)
+    """See `dualclust.algos.offline._smoothed_dual.curvature`. Reads nothing."""
+    matrix = torch.zeros((n_clusters, n_clusters), dtype=torch.float64, device=clusters.device)
     for given, places in _in_blocks(probabilities, clusters, max(n_clusters, clusters.shape[1])):
         p = given.to(torch.float64)
         dense = p.new_zeros((p.shape[0], n_clusters)).scatter_add_(1, places, p)
@@ -345,6 +353,20 @@ def curvature_product(probabilities: Tensor, clusters: Tensor, direction: Tensor
     return product
 
 
+def eliminate(matrix: Tensor, free: Tensor, diagonal: Tensor, rhs: Tensor) -> Tensor:
+    """See `dualclust.algos.offline._near_host.eliminate`. Vectors may be on the host.
+
+    Then they come in one copy, and one takes the solution back; nothing else is read, not even
+    whether the matrix is singular: `diagonal` sees to it that it is not.
+    """
+    vectors = torch.cat([free[None, :], diagonal[None, :], rhs.reshape(-1, len(free))])
+    vectors = vectors.to(matrix.device)
+    system = matrix * vectors[0] * vectors[0][:, None]
+    system.diagonal().add_(vectors[1])
+    found: Tensor = torch.linalg.solve_ex(system, vectors[2:].T).result
+    return found.T.to(rhs.device).reshape(rhs.shape)
+
+
 def largest_scores(scores: Tensor, n_kept: int) -> tuple[Tensor, Tensor]:
     """See `dualclust.algos.scores.largest.largest_scores`. Reads nothing."""
     found = torch.topk(scores, n_kept, dim=1)
@@ -354,7 +376,10 @@ def largest_scores(scores: Tensor, n_kept: int) -> tuple[Tensor, Tensor]:
 def _in_blocks(
     values: Tensor, clusters: Tensor, width: int | None = None
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Blocks of rows, with places for their clusters: what is made of them in float64 is small."""
+    """Blocks of rows, with places for their clusters: what is made of them in float64 is small.
+
+    Clusters of int64 are places.
+    """
     rows = max(1, BLOCK_ENTRIES // max(width or clusters.shape[1], 1))
     for part, names in zip(torch.split(values, rows), torch.split(clusters, rows), strict=True):
-        yield part, names.clamp(min=0).to(torch.int64)
+        yield part, names if names.dtype == torch.int64 else names.clamp(min=0).to(torch.int64)

@@ -12,7 +12,7 @@ from torch import Tensor
 from . import torch_cpu
 from .torch_engine import _in_blocks, _joined
 
-__all__ = ["augmenting_paths", "split_rows"]
+__all__ = ["augmenting_paths", "regrets", "split_rows"]
 
 
 def augmenting_paths(
@@ -42,14 +42,29 @@ def augmenting_paths(
     fixed = (leads > window).to(torch.int64)
     counts = torch.zeros_like(lower).index_add_(0, own, fixed)
     found, moved, n_moved, n_paths, is_stuck = torch_cpu.augmenting_paths(
-        values[moving],
-        clusters[moving],
+        *_lists_on_host(values[moving], clusters[moving]),
         prices,
         lower=lower - counts,
         upper=upper - counts,
         **options,
     )
+    found, moved = found.to(slots.device), moved.to(slots.device)
     return slots.index_copy(0, moving, found), moved, n_moved, n_paths, is_stuck
+
+
+def _lists_on_host(values: Tensor, clusters: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores and clusters of rows on the host: only the candidates that there are go there."""
+    listed = clusters >= 0
+    (places,) = torch.nonzero(listed.reshape(-1), as_tuple=True)
+    given = [array.reshape(-1)[places] for array in (values, clusters)]
+    given = [*given, listed.sum(dim=1, dtype=torch.int32)]
+    together = torch.cat([array.view(torch.uint8) for array in given]).cpu()  # one copy
+    parts = torch.split(together, [array.nbytes for array in given])
+    scores, names, sizes = (p.view(a.dtype) for p, a in zip(parts, given, strict=True))
+    is_listed = torch.arange(clusters.shape[1]) < sizes[:, None]
+    whole = torch.full(values.shape, -math.inf, dtype=values.dtype)
+    none = torch.full(clusters.shape, -1, dtype=clusters.dtype)
+    return whole.masked_scatter_(is_listed, scores), none.masked_scatter_(is_listed, names)
 
 
 def _best_slots(
@@ -62,6 +77,27 @@ def _best_slots(
         best, slot = priced.max(dim=1, keepdim=True)
         second = priced.scatter_(1, slot, -math.inf).amax(dim=1, keepdim=True)
         yield slot[:, 0], (best - second)[:, 0], places.gather(1, slot)[:, 0]
+
+
+def regrets(values: Tensor, clusters: Tensor, prices: Tensor, slots: Tensor) -> Tensor:
+    """See `dualclust.algos.offline._proof.regrets`. Reads nothing."""
+    found, rows = [], 0
+    for scores, places in _in_blocks(values, clusters, 4 * values.shape[1]):
+        both = torch.stack([scores.to(torch.float64), prices[places]])
+        place, rows = slots[rows : rows + len(places), None], rows + len(places)
+        own = both.gather(2, place.expand(2, -1, 1))
+        (gain, more), errors = _differences(both, own)
+        total, error = _differences(gain, -more)
+        lost = total + (error + (errors[0] + errors[1]))
+        found.append(lost.masked_fill_(clusters[rows - len(places) : rows] < 0, 0.0).amax(dim=1))
+    return _joined(found)
+
+
+def _differences(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """``a - b`` and its error, as in `dualclust.algos.core.error_free.two_sum`."""
+    total = a - b
+    of_b = total - a
+    return total, (a - (total - of_b)) - (b + of_b)
 
 
 def split_rows(

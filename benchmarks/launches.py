@@ -6,7 +6,7 @@ device that computes on the CPU (`tests/launches.py`). Larger sizes are extrapol
 those of a card whose constants were measured (`CARD`): the host sends one operation after the
 other, and the card computes meanwhile.
 
-    python benchmarks/launches.py             # minutes
+    python benchmarks/launches.py             # a quarter of an hour
     python benchmarks/launches.py --small     # seconds
     python benchmarks/launches.py --lines     # and which functions ask for most
     python benchmarks/launches.py --constants benchmarks/results/gpu/constants.json  # of `make gpu`
@@ -48,7 +48,6 @@ from tests.train.runs import tiny_recipe, write_images
 SIZES = [(20_000, 100), (100_000, 100), (50_000, 1_000), (100_000, 1_000)]
 SMALL = [(600, 8), (600, 4)]
 LARGE, MEASURED_CLUSTERS = [1_000_000, 10_000_000], 1_000
-MOST_CLUSTERED = 100  # clusters of k-means, which would take the CPU an hour with ten times as many
 BATCHES = [16, 32, 48]
 ITERATIONS = 1, 3
 RATIOS: dict[str, Any] = {"lower": 0.9, "upper": 1.1, "rounding": "outward"}
@@ -228,8 +227,7 @@ class Program:
         for name, tol in (("1e-4", 1e-4), ("exact", 0.0)):
             solve = partial(dc.assign_source, source, bounds, tol=tol)
             yield f"`assign_source`, {name}", self.count(solve)
-        if k <= MOST_CLUSTERED:
-            yield "`constrained_kmeans`, an iteration", an_iteration()
+        yield "`constrained_kmeans`, an iteration", an_iteration()
 
     def operations_of_a_block(self) -> float:
         """What a block more costs a look at candidates, whatever its size."""

@@ -53,7 +53,7 @@ READS = {
     aten.unique_dim,
     aten.unique_consecutive,
     aten.bincount,
-    aten._linalg_solve_ex,
+    aten._linalg_check_errors,
     aten._linalg_eigh,
     aten._linalg_svd,
     aten.linalg_eig,

@@ -64,6 +64,7 @@ __all__ = [
     "collect_candidates",
     "next_region",
     "row_slices",
+    "rows_at_once",
     "select_candidates",
 ]
 
@@ -187,9 +188,14 @@ class Candidates(NamedTuple):
         )
 
 
+def rows_at_once(like: Array, options: SolverOptions) -> int:
+    """Return how many rows are gone over at a time, where an array is."""
+    return options.chunk_rows if on_host(like) else DEVICE_ROWS
+
+
 def row_slices(candidates: Candidates, options: SolverOptions) -> Iterator[slice]:
     """Yield the free rows of all ranks, as many at a time as the options say."""
-    rows = options.chunk_rows if on_host(candidates.values) else DEVICE_ROWS
+    rows = rows_at_once(candidates.values, options)
     for start, stop in row_blocks(candidates.clusters.shape[0], rows):
         yield slice(start, stop)
 
@@ -310,8 +316,13 @@ def collect_candidates(
     columns = [list(column) for column in zip(*joined, *parts, strict=True)]
     del joined, parts, part
     # One at a time, so that no more than one of them is there twice.
-    whole = (xp.concat(columns.pop(0)) for _ in range(len(columns)))
+    whole = (_whole(columns.pop(0)) for _ in range(len(columns)))
     return _of_all_ranks(Part(*whole), group, first_free, low, high)  # step 4
+
+
+def _whole(parts: list[Array]) -> Array:
+    """Blocks of rows as one array; a single block is not copied."""
+    return parts[0] if len(parts) == 1 else compat.array_namespace(*parts).concat(parts)
 
 
 def all_candidates(source: ScoreSource, *, like: Array) -> Candidates:

@@ -170,8 +170,10 @@ def agree(
     """
     xp, group, n_clusters = compat.array_namespace(like), source.group, source.n_clusters
     here = [[group.first_row, n_free, *wrong]]
-    of_ranks = group.gather(xp.asarray(here, dtype=xp.int64, device=compat.device(like)))
-    facts, width = entries("ranks", xp.reshape(of_ranks, (-1,))), len(here[0])
+    facts, width = here[0], len(here[0])
+    if not group.is_alone:
+        of_ranks = group.gather(xp.asarray(here, dtype=xp.int64, device=compat.device(like)))
+        facts = entries("ranks", xp.reshape(of_ranks, (-1,)))
     firsts, frees, *found = (facts[i::width] for i in range(width))
     earlier = (m for first, m in zip(firsts, frees, strict=True) if first < group.first_row)
     pairs = (pair for pair in zip(*found, strict=True) if pair[0] >= 0)

@@ -11,11 +11,11 @@ from typing import Any
 
 import array_api_compat as compat
 
-from ...backends import placement, select
+from ...backends import kernel, placement, select
 from ..core.reads import on_host
 from ..core.types import Array
 
-__all__ = ["beside", "is_dense", "near_host"]
+__all__ = ["beside", "eliminate", "is_dense", "near_host"]
 
 DENSE, DEVICE_DENSE = 96, 1024
 """Unknowns up to which elimination is faster; more of them on a device, where each product is a
@@ -38,6 +38,8 @@ def beside(like: Array, *arrays: Array) -> tuple[Array, ...]:
     """Return arrays where another is; if they have to go there, in one copy: of one shape then."""
     if placement(like) == placement(arrays[0]):
         return arrays
+    if len(arrays) == 1:
+        return (compat.to_device(arrays[0], compat.device(like)),)
     moved = compat.to_device(compat.array_namespace(*arrays).stack(arrays), compat.device(like))
     return tuple(moved[i, ...] for i in range(len(arrays)))
 
@@ -52,3 +54,15 @@ def is_dense(k: int, *, like: Array) -> bool:
     (True, False)
     """
     return k <= (DENSE if on_host(like) else DEVICE_DENSE)
+
+
+@kernel
+def eliminate(matrix: Array, free: Array, diagonal: Array, rhs: Array) -> Array:
+    """Solve ``(matrix on the free clusters + diag(diagonal)) x = rhs``; free is 0 or 1.
+
+    Of a (k, k) matrix and vectors (k,), the last one also in the rows of an (r, k) array.
+    """
+    xp, k = compat.array_namespace(matrix), matrix.shape[0]
+    eye = xp.eye(k, dtype=xp.float64, device=compat.device(matrix))
+    system = matrix * free[:, None] * free[None, :] + eye * diagonal
+    return xp.linalg.solve(system, rhs[..., None])[..., 0]

@@ -89,7 +89,11 @@ LEAST_RADIUS, MOST_RADII = 1e-300, 1e100
 
 
 def learn_prices(
-    source: ScoreSource, bounds: SizeBounds, options: SolverOptions = DEFAULT_OPTIONS
+    source: ScoreSource,
+    bounds: SizeBounds,
+    options: SolverOptions = DEFAULT_OPTIONS,
+    *,
+    scale: float | None = None,
 ) -> Array:
     """Return the prices after some online passes over all rows of a sample.
 
@@ -100,6 +104,8 @@ def learn_prices(
     bounds : SizeBounds
         Of any number of rows: only their shares count.
     options : SolverOptions
+    scale : float > 0, optional
+        How far scores of a row differ; that of the first rows by default.
 
     Returns
     -------
@@ -125,7 +131,8 @@ def learn_prices(
     True
     """
     m, free = source.group.n_total, _free(source, bounds)
-    scale = score_range(source.block(0, min(m, options.typical_rows)))
+    if scale is None:
+        scale = score_range(source.block(0, min(m, options.typical_rows)))
     read, state = _clipped(source), init_state(free)
     for epoch in range(PASSES):
         steps = measured_steps(free, epoch=epoch, kappa_floor=LEARNING_FLOOR, scale=scale)

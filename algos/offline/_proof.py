@@ -44,7 +44,7 @@ from ..core.workers import map_in_order
 from ..scores.blocks import row_blocks
 from ..scores.sources import largest_score, times_power_of_two
 from ..scores.statistics import ScoresOutOfRangeError
-from ._candidates import Candidates, row_slices
+from ._candidates import Candidates, row_slices, rows_at_once
 from ._options import SolverOptions
 
 __all__ = [
@@ -153,7 +153,7 @@ def regrets(values: Array, clusters: Array, prices: Array, slots: Array) -> Arra
     return xp.max(sum_of_differences(score, own, price, own_price), axis=1)
 
 
-class _Regret(NamedTuple):
+class _Loss(NamedTuple):
     """What rows lose by their labels, and how many of them lose anything."""
 
     lost: float
@@ -162,21 +162,23 @@ class _Regret(NamedTuple):
 
 def _regret_of(
     candidates: Candidates, rows: slice, slots: Array, prices: Array, *, whole: bool
-) -> _Regret:
-    """Add up what rows lose by their labels at these prices.
+) -> tuple[_Loss, _Loss]:
+    """Add up what rows lose by their labels at these prices, once for each problem.
 
-    Of the `whole` problem, where truncated clusters count, or beside the candidates alone.
+    For that of the candidates alone; and for the `whole` problem, where truncated clusters count.
     """
     xp = compat.array_namespace(prices)
     lists, slots = (candidates.values[rows, :], candidates.clusters[rows, :]), slots[rows]
     regret = regrets(*lists, prices, slots)
+    found = [regret]
     if whole:
         score, cluster = (xp.take_along_axis(v, slots[:, None], axis=1)[:, 0] for v in lists)
         price = xp.take(prices, xp.astype(cluster, xp.int64))
-        regret = xp.maximum(regret, _beyond(candidates.truncation[rows], score, price))
-    n_rows = xp.sum(xp.astype(regret > 0.0, xp.int64))
-    lost, n_rows = read(xp.sum(regret), n_rows)
-    return _Regret(lost, int(n_rows))
+        found.append(xp.maximum(regret, _beyond(candidates.truncation[rows], score, price)))
+    losing = (xp.sum(xp.astype(one > 0.0, xp.int64)) for one in found)
+    sums = read(*(xp.sum(one) for one in found), *losing)
+    lost, n_rows = sums[: len(found)], sums[len(found) :]
+    return _Loss(lost[0], int(n_rows[0])), _Loss(lost[-1], int(n_rows[-1]))
 
 
 def _beyond(truncation: Array, score: Array, price: Array) -> Array:
@@ -189,17 +191,12 @@ def _beyond(truncation: Array, score: Array, price: Array) -> Array:
 
 
 class _Part(NamedTuple):
-    """Candidates chosen by some free rows, what they are worth, and what they lose.
-
-    `misplaced` is what the candidates alone say that they lose, beyond rounding.
-    """
+    """Candidates chosen by some free rows, and what they are worth."""
 
     chosen: Array
     counts: Array
     objective: Array | float
     size: Array | float
-    regret: _Regret
-    misplaced: float
 
 
 def proven(
@@ -209,53 +206,50 @@ def proven(
     bounds: SizeBounds,
     scale: float,
     options: SolverOptions,
+    *,
+    or_zero: bool = False,
 ) -> tuple[OfflineAssignment, float]:
     """Return the labels of all rows, with objective and upper bound; and what their labels lose.
 
     The second is 0 unless the window of the paths was too small. Prices carry the rounding of
-    numbers as large as `scale`, once for each row that loses something.
+    numbers as large as `scale`, once for each row that loses something. It may be more than labels
+    are worth; prices of 0 have none, and with `or_zero` they prove the bound where theirs is less.
     """
     xp, k = compat.array_namespace(prices), prices.shape[0]
-    inside = xp.clip(prices, candidates.low, candidates.high)  # where the bound is valid
-    is_outside = bool(xp.any(inside != prices))
 
     def of_part(rows: slice) -> _Part:
-        lists = candidates.values[rows, :], candidates.clusters[rows, :]
         slot = slots[rows][:, None]
+        lists = candidates.values[rows, :], candidates.clusters[rows, :]
         value, chosen = (xp.take_along_axis(part, slot, axis=1)[:, 0] for part in lists)
         value, label = xp.astype(value, xp.float64), xp.astype(chosen, xp.int64)
         counts = segment_sum(xp.ones_like(label)[:, None], label, n_segments=k)[:, 0]
-        is_cut = _any_truncated(candidates, rows)
-        regret = alone = _regret_of(candidates, rows, slots, inside, whole=is_cut)
-        if is_outside or (regret.lost > 0.0 and is_cut):
-            alone = _regret_of(candidates, rows, slots, prices, whole=False)
-        return _Part(
-            chosen=chosen,
-            counts=counts,
-            objective=unread(xp.sum(value)),
-            size=unread(xp.sum(xp.abs(value))),
-            regret=regret,
-            misplaced=max(alone.lost - rounding_of(scale * alone.n_rows), 0.0),
-        )
+        return _Part(chosen, counts, unread(xp.sum(value)), unread(xp.sum(xp.abs(value))))
 
     counts, chosen = candidates.fixed_counts, [candidates.clusters[:0, 0]]
     objective, size = candidates.fixed_value, candidates.fixed_size
-    lost, n_terms, misplaced = 0.0, 0, 0.0
     for part in map_in_order(of_part, row_slices(candidates, options), like=prices):
         chosen.append(part.chosen)
         counts = counts + part.counts
         objective, size = objective + part.objective, size + part.size
-        lost, n_terms = lost + part.regret.lost, n_terms + part.regret.n_rows  # step 1: regret
-        misplaced += part.misplaced
-    slack = _slackness(inside, counts, bounds)  # step 2: slackness
     outside = xp.max(xp.maximum(bounds.lower - counts, counts - bounds.upper))
-    objective, size, slack, outside = read(objective, size, slack, outside)
-    lost, n_terms = lost + slack, n_terms + (slack != 0.0)
-    if not math.isfinite(size + lost):
-        raise ScoresOutOfRangeError
-    # Step 3: rounding explains a loss, up to that of the objective itself; else it is rounded up.
-    explained = rounding_of(min(scale * n_terms, size))
-    lost = 0.0 if lost <= explained else lost + rounding_of(lost)
+    inside, *unread_facts = _inside(candidates, prices, counts, bounds)
+    objective, size, outside, *facts = read(objective, size, outside, *unread_facts)
+
+    def lost_at(inside: Array, prices: Array, scale: float, *facts: float) -> tuple[float, float]:
+        loss, misplaced = _lost(candidates, slots, inside, prices, scale, options, *facts)
+        if not math.isfinite(size + loss.lost):
+            raise ScoresOutOfRangeError
+        # Step 3: rounding explains a loss, up to that of the objective; else it is rounded up.
+        is_explained = loss.lost <= rounding_of(min(scale * loss.n_rows, size))
+        return 0.0 if is_explained else loss.lost + rounding_of(loss.lost), misplaced
+
+    lost, misplaced = lost_at(inside, prices, scale, *facts)
+    if lost > 0.0 and or_zero:
+        zero = xp.zeros_like(prices)
+        at_zero, *unread_facts = _inside(candidates, zero, counts, bounds)
+        less, _ = lost_at(at_zero, zero, 0.0, *read(*unread_facts))
+        if objective + less < objective + lost:
+            lost, inside = less, at_zero
     assignment = OfflineAssignment(
         labels=_labels_of_all_rows(candidates, xp.concat(chosen), options),
         counts=counts,
@@ -268,6 +262,41 @@ def proven(
         phase="candidates",
     )
     return assignment, misplaced
+
+
+def _inside(
+    candidates: Candidates, prices: Array, counts: Array, bounds: SizeBounds
+) -> tuple[Array, Array, Array]:
+    """Prices where the bound is valid; what they pay for bounds (step 2), and whether others do."""
+    xp = compat.array_namespace(prices)
+    inside = xp.clip(prices, candidates.low, candidates.high)
+    return inside, _slackness(inside, counts, bounds), xp.any(inside != prices)
+
+
+def _lost(
+    candidates: Candidates,
+    slots: Array,
+    inside: Array,
+    prices: Array,
+    scale: float,
+    options: SolverOptions,
+    slack: float,
+    is_outside: float,
+) -> tuple[_Loss, float]:
+    """Steps 1 and 2: what labels lose at prices inside the region, and at others but rounding."""
+
+    def of_part(rows: slice) -> tuple[_Loss, float]:
+        is_cut = _any_truncated(candidates, rows)
+        alone, regret = _regret_of(candidates, rows, slots, inside, whole=is_cut)
+        if is_outside:
+            alone, _ = _regret_of(candidates, rows, slots, prices, whole=False)
+        return regret, max(alone.lost - rounding_of(scale * alone.n_rows), 0.0)
+
+    lost, n_terms, misplaced = 0.0, 0, 0.0
+    for regret, more in map_in_order(of_part, row_slices(candidates, options), like=prices):
+        lost, n_terms = lost + regret.lost, n_terms + regret.n_rows
+        misplaced += more
+    return _Loss(lost + slack, n_terms + (slack != 0.0)), misplaced
 
 
 def _any_truncated(candidates: Candidates, rows: slice) -> bool:
@@ -290,7 +319,7 @@ def _labels_of_all_rows(candidates: Candidates, chosen: Array, options: SolverOp
     xp, last = compat.array_namespace(chosen), chosen.shape[0] - 1
     if last < 0:
         return xp.astype(candidates.labels, xp.int64)
-    edges = list(row_blocks(candidates.labels.shape[0], options.chunk_rows))
+    edges = list(row_blocks(candidates.labels.shape[0], rows_at_once(chosen, options)))
     n_free = (xp.sum(xp.astype(candidates.is_free[a:b], xp.int64)) for a, b in edges)
     places = accumulate(n_free, initial=candidates.first_free)  # of the first free row of a part
 

@@ -210,15 +210,11 @@ def labels_by_paths(
         # Prices that went up and down again are off by the rounding of the largest on the way.
         scale = largest_score(xp.concat([prices, moved]))
         prices = xp.where(xp.abs(moved) <= rounding_of(scale), xp.zeros_like(moved), moved)
-        assignment, misplaced = proven(candidates, slots, prices, bounds, scale, options)
+        assignment, misplaced = proven(
+            candidates, slots, prices, bounds, scale, options, or_zero=True
+        )
         if misplaced <= tol / 8.0 * max(size, abs(assignment.upper_bound)):
             break
-    if assignment is None:
-        return None, prices
-    if assignment.gap > 0.0:
-        # The rounding of prices may be more than labels are worth; prices of 0 have none.
-        zero, _ = proven(candidates, slots, xp.zeros_like(prices), bounds, 0.0, options)
-        assignment = zero if zero.upper_bound < assignment.upper_bound else assignment
     return assignment, prices
 
 

@@ -258,8 +258,11 @@ def wide_enough(counts: Array, width: int, n: int, options: SolverOptions) -> in
     return width
 
 
-def initial_radius(scores: Array, prices: Array) -> Array:
-    """Return the radius within which a typical row has a few candidates, the same for all."""
+def initial_radius(scores: Array, prices: Array, *, scale: float | None = None) -> Array:
+    """Return the radius within which a typical row has a few candidates, the same for all.
+
+    `scale` is the `score_range` of the rows, where that is known.
+    """
     xp = compat.array_namespace(prices)
     # A forbidden pair is replaced by the smallest score, so that differences are finite.
     floor = xp.min(xp.where(xp.isfinite(scores), scores, xp.zeros_like(scores)))
@@ -270,7 +273,7 @@ def initial_radius(scores: Array, prices: Array) -> Array:
         falling = xp.sort(priced, axis=1, descending=True, stable=False)
         return falling[:, 0] - falling[:, n_clusters - 1]
 
-    least = LEAST_RADIUS * score_range(scores)
+    least = LEAST_RADIUS * (score_range(scores) if scale is None else scale)
     return xp.full_like(prices, max(median(xp.concat(list(map_parts(apart, scores)))) / 2.0, least))
 
 

@@ -58,7 +58,7 @@ from ..core.reads import read, unread
 from ..core.segments import segment_sum
 from ..core.types import Array
 from ..core.workers import map_in_order, row_parts
-from ._near_host import beside, is_dense, near_host
+from ._near_host import beside, eliminate, is_dense, near_host
 
 __all__ = [
     "COOLING",
@@ -323,22 +323,22 @@ def linear_solver(
     diagonal = point.spread + 2.0 * point.corner - problem.pulled(point.corner)
     largest = xp.max(diagonal)
     ridge = extra + RIDGE * xp.where(largest < NOTHING, xp.ones_like(largest), largest)
-    home, like = free, point.fractional[0].probabilities
-    free, corner, ridge, diagonal = beside(like, free, point.corner, ridge, diagonal)
+    like, corner = point.fractional[0].probabilities, point.corner
 
     def summed(of_part: Callable[[Fractional], Array]) -> Array:
         return reduce(add, map_in_order(of_part, point.fractional, like=free))
 
     if is_dense(k, like=like):
-        matrix = summed(lambda part: curvature(*part, n_clusters=k))
-        eye = xp.eye(k, dtype=xp.float64, device=compat.device(free))
-        matrix = matrix + problem.pulled(corner[:, None] * problem.own(eye))
-        matrix = matrix * (free[:, None] * free[None, :]) + eye * (ridge + (1.0 - free))
+        matrix, more = summed(lambda part: curvature(*part, n_clusters=k)), ridge + (1.0 - free)
+        if problem.tree is None:
+            more = more + corner * free
+        else:
+            eye = xp.eye(k, dtype=xp.float64, device=compat.device(free))
+            matrix = matrix + problem.pulled(corner[:, None] * problem.own(eye))
+        return lambda rhs: eliminate(matrix, free, more, rhs * temperature)
 
-        def eliminate(rhs: Array) -> Array:
-            return xp.linalg.solve(matrix, (rhs * temperature)[..., None])[..., 0]
-
-        return lambda rhs: beside(home, eliminate(*beside(like, rhs)))[0]
+    home = free
+    free, corner, ridge, diagonal = beside(like, free, corner, ridge, diagonal)
 
     def times(v: Array) -> Array:
         moved = free * v

@@ -158,11 +158,13 @@ def initial_region(
     first, *larger = (subsample(source, some) for some in ids)
     # Step 1: start.
     before, rows_of_sample = first.group.n_total, _kept(first, bounds)
-    prices = learn_prices(rows_of_sample, bounds, options) if prices is None else prices
     some_rows = rows_of_sample.block(0, min(before, options.typical_rows))
+    scale = score_range(some_rows)
+    if prices is None:
+        prices = learn_prices(rows_of_sample, bounds, options, scale=scale)
     prices = repair_prices(some_rows, prices, bounds)
-    max_radius = 2.0 * score_range(some_rows)
-    region = TrustRegion(prices, initial_radius(some_rows, prices))
+    max_radius = 2.0 * scale
+    region = TrustRegion(prices, initial_radius(some_rows, prices, scale=scale))
     if before == n or is_over():
         return region
     sample = _sample(rows_of_sample, bounds, n, max_radius, 0.0)  # no price is right at first

@@ -95,9 +95,9 @@ def test_labels_within_a_gap_have_few_operations(launches):
     launches.clear()
     found = assign_source(source, bounds, tol=1e-4)
     assert found.gap <= 1e-4
-    assert launches.operations <= 3_400, launches.functions()
-    assert launches.reads.total() <= 148, launches.reads
-    assert launches.to_host <= 2**20
+    assert launches.operations <= 2_650, launches.functions()
+    assert launches.reads.total() <= 122, launches.reads
+    assert launches.to_host <= 450_000
 
 
 def test_an_iteration_of_k_means_has_few_operations(launches):
@@ -108,8 +108,8 @@ def test_an_iteration_of_k_means_has_few_operations(launches):
         constrained_kmeans(x, bounds, c, max_iter=max_iter, tol=0.0, gap=1e-2)
         found.append((launches.operations, launches.reads.total()))
     operations, reads = ((b - a) / 3 for a, b in zip(*found, strict=True))
-    assert operations <= 1_450, launches.functions()
-    assert reads <= 87, launches.reads
+    assert operations <= 1_150, launches.functions()
+    assert reads <= 73, launches.reads
 
 
 # -- rows that go to the host
@@ -120,15 +120,16 @@ def test_only_rows_that_may_move_go_to_the_host(launches):
     scores, here, there = problem(n, k, lower=0.95, upper=1.05)
     order = scores.argsort(dim=1, descending=True)[:, :6]
     values, clusters = scores.gather(1, order), order.to(torch.int32)
+    values[::2, 2:], clusters[::2, 2:] = -math.inf, -1  # half of the rows have two candidates
     prices = torch.zeros(k, dtype=torch.float64)
     given = values, clusters, prices
-    for window, share in ((3.0, 1.0), (0.1, 0.25), (math.inf, 1.0)):
+    for window, share in ((3.0, 0.7), (0.1, 0.25), (math.inf, 1.0)):
         options = {"window": window}
         expected = torch_cpu.augmenting_paths(*given, lower=here.lower, upper=here.upper, **options)
         away = [array.to(DEVICE) for array in given]
         launches.clear()
         found = torch_lists.augmenting_paths(*away, lower=there.lower, upper=there.upper, **options)
-        assert launches.to_host <= share * 8 * values.numel() + 24 * k
+        assert launches.to_host <= share * (8 * values.numel() + 4 * n) + 24 * k
         assert found[2:] == expected[2:]
         assert torch.equal(found[0].cpu(), expected[0])
         assert torch.equal(found[1].cpu(), expected[1])

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from torch.utils._pytree import tree_flatten  # noqa: E402
 
 from dualclust.algos.scores.nearest import best_clusters  # noqa: E402
-from dualclust.backends import TABLE, torch_cpu, torch_engine  # noqa: E402
+from dualclust.backends import TABLE, torch_cpu, torch_engine, torch_lists  # noqa: E402
 from tests.backends.test_reads import Largest, problem  # noqa: E402
 from tests.second_device import DEVICE  # noqa: E402
 
@@ -25,6 +25,13 @@ CALLS = {
     "select_candidates": lambda s, box, v, c: (s, -box, box),
     "soft_counts": lambda s, box, v, c: (v, c, box),
     "curvature": lambda s, box, v, c: (torch.softmax(v, dim=1), c),
+    "eliminate": lambda s, box, v, c: (
+        s[:30].to(torch.float64).T @ s[:30].to(torch.float64),
+        (box * torch.linspace(0, 1, len(box)) > 1.0).to(torch.float64),
+        box,
+        s[:2].to(torch.float64),
+    ),
+    "regrets": lambda s, box, v, c: (v, c, box, c[:, 0].to(torch.int64) % 2),
     "curvature_product": lambda s, box, v, c: (torch.softmax(v, dim=1), c, box),
     "segment_sum": lambda s, box, v, c: (c.to(torch.int64) + 1, c[:, 0].to(torch.int64)),
     "best_clusters": lambda s, box, v, c: (s, box.to(s.dtype) * torch.linspace(0, 1, len(box))),
@@ -33,6 +40,8 @@ OPTIONS = {
     "select_candidates": {"width": 8},
     "soft_counts": {"temperature": 0.5},
     "curvature": {"n_clusters": 20},
+    "eliminate": {},
+    "regrets": {},
     "curvature_product": {},
     "segment_sum": {"n_segments": 20},
     "best_clusters": {},
@@ -45,7 +54,7 @@ OF_SCORES = ("select_candidates", "best_clusters")  # a block of rows at a time
 def test_the_rows_of_cuda_read_little_and_stay_small(transfers, monkeypatch, name, blocks):
     n, k, width = 3_000, 20, 8
     given = CALLS[name](*candidates(n, k, width))
-    function, whole = getattr(torch_engine, name), None
+    function, whole = getattr(torch_lists if name == "regrets" else torch_engine, name), None
     if blocks:
         whole = function(*given, **OPTIONS[name])
         monkeypatch.setattr(torch_engine, "BLOCK_ENTRIES", 2**10)
@@ -54,7 +63,10 @@ def test_the_rows_of_cuda_read_little_and_stay_small(transfers, monkeypatch, nam
     away = [x.to(DEVICE) for x in given]
     transfers.clear()
     there = function(*away, **OPTIONS[name])
-    assert transfers.reads.total() == (name == "curvature")  # how many rows are fractional
+    if name != "soft_counts":  # how many rows of a block are fractional
+        assert transfers.reads.total() == 0
+    elif not blocks:
+        assert transfers.reads.total() == 1
     assert transfers.uploads.total() == 0
     leaves = zip(*(tree_flatten(found)[0] for found in (here, there)), strict=True)
     for a, b in leaves:
@@ -63,7 +75,8 @@ def test_the_rows_of_cuda_read_little_and_stay_small(transfers, monkeypatch, nam
         for a, b in zip(tree_flatten(whole)[0], tree_flatten(here)[0], strict=True):
             torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-9)
     else:
-        assert seen.entries <= n * max(k if name in (*OF_SCORES, "curvature") else 0, width)
+        wide = {"regrets": 2 * width}.get(name, k if name in (*OF_SCORES, "curvature") else width)
+        assert seen.entries <= n * max(wide, width)
 
 
 def test_every_row_of_cuda_is_among_them():

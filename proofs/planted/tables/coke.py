@@ -186,15 +186,23 @@ PLANTED: tuple[PlantedError, ...] = (
     ),
     *errors_in(
         "algos.offline._proof.proven",
-        ("dropped", "inside = xp.clip(prices, candidates.low, candidates.high)", "inside = prices"),
-        ("dropped", "inside, whole=is_cut)", "inside, whole=False)"),
         (
             "dropped",
             "candidates.fixed_counts, [candidates",
             "0 * candidates.fixed_counts, [candidates",
         ),
         ("dropped", "candidates.fixed_value, candidates", "0.0, candidates"),
-        ("dropped", "slack = _slackness(inside, counts, bounds)", "slack = 0.0"),
+        claims=("C4",),
+    ),
+    *errors_in(
+        "algos.offline._proof._inside",
+        ("dropped", "inside = xp.clip(prices, candidates.low, candidates.high)", "inside = prices"),
+        claims=("C4",),
+    ),
+    *errors_in(
+        "algos.offline._proof._lost",
+        ("dropped", "inside, whole=is_cut)", "inside, whole=False)"),
+        ("dropped", "lost + slack, n_terms", "lost, n_terms"),
         claims=("C4",),
     ),
     *errors_in(

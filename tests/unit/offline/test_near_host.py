@@ -5,7 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from dualclust.algos.offline._near_host import DEVICE_DENSE, VECTORS, beside, is_dense, near_host
+from dualclust.algos.offline._near_host import (
+    DEVICE_DENSE,
+    VECTORS,
+    beside,
+    eliminate,
+    is_dense,
+    near_host,
+)
 from dualclust.algos.offline._smoothed_dual import SmoothedDual, refine_prices
 from dualclust.backends import engine
 from tests.backends.test_augmenting_paths import candidates_of
@@ -75,3 +82,16 @@ def test_prices_are_those_of_the_host_and_come_back_to_the_device(transfers):
     assert there.temperature == here.temperature
     torch.testing.assert_close(there.prices.cpu(), here.prices, rtol=1e-6, atol=1e-9)
     assert math.isfinite(float(there.prices.abs().max()))
+
+
+def test_a_system_on_a_device_is_solved_for_vectors_of_the_host_in_two_copies(transfers):
+    matrix = torch.diag(torch.arange(1.0, 6.0, dtype=torch.float64)).to(DEVICE)
+    free, more, side = torch.ones(3, 5, dtype=torch.float64)
+    free[2] = 0.0
+    transfers.clear()
+    found = eliminate(matrix, free, more, side)
+    assert (transfers.uploads.total(), transfers.reads.total()) == (1, 1)
+    assert found.tolist() == [1 / 2, 1 / 3, 1.0, 1 / 5, 1 / 6]
+    there = eliminate(matrix, *(vector.to(DEVICE) for vector in (free, more, side)))
+    assert is_second(there)
+    assert torch.equal(there.cpu(), found)

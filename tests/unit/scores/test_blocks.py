@@ -48,8 +48,8 @@ def test_the_edges_by_which_labels_repeat():
 def test_blocks_of_a_device_are_whole_blocks_of_the_host():
     """There each operation costs its launch, so that more rows go into one."""
     there, here = pytest.importorskip("torch").zeros(1, device="meta"), np.zeros(1)
-    assert DEVICE_ENTRIES == 2**25
-    assert [block_rows(k, like=there) for k in (1, 2**12, 2**12 + 1, 2**20)] == [
+    assert DEVICE_ENTRIES == 2**26
+    assert [block_rows(k, like=there) for k in (1, 2**13, 2**13 + 1, 2**20)] == [
         8192,
         8192,
         4096,
@@ -63,7 +63,7 @@ def test_blocks_of_a_device_are_whole_blocks_of_the_host():
 
 def test_one_rank_has_larger_blocks_on_a_device():
     there = pytest.importorskip("torch").zeros(1, device="meta")
-    found = [block_rows(k, like=there, is_alone=True) for k in (1, 2**9, 2**9 + 1, 1000, 2**20)]
+    found = [block_rows(k, like=there, is_alone=True) for k in (1, 2**10, 2**10 + 1, 2000, 2**20)]
     assert found == [MOST_DEVICE_ROWS, 65_536, 32_768, 32_768, 64]
 
 
