@@ -141,6 +141,8 @@ def test_what_is_refused():
         (lambda: assign_weighted(scores.astype(int), bounds), InvalidTypeError, "scores"),
         (lambda: assign_weighted(scores * np.nan, bounds), InvalidValueError, "row 0"),
         (lambda: assign_weighted(scores, bounds, prices=np.ones(3)), InvalidValueError, "prices"),
+        (lambda: assign_weighted(scores, bounds, repair="yes"), InvalidTypeError, "repair"),
+        (lambda: assign_weighted(scores, bounds, exact=1), InvalidTypeError, "exact"),
         (lambda: assign_weighted(other, bounds, weights=sizes), InvalidValueError, "weights must"),
         (lambda: assign_weighted(shared, bounds), InvalidValueError, "one rank"),
         (lambda: assign_weighted(scores, bounds, time_limit=-1), InvalidValueError, "time_limit"),
