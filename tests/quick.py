@@ -23,7 +23,7 @@ QUICK = {
     "algos/losses/propos": "tests/unit/losses/propos/test_prototypes.py",
     "algos/offline": "tests/unit/offline/test_candidates.py",
     "algos/offline/grouped": "tests/unit/offline/grouped/test_grouped_assignment.py",
-    "algos/offline/weighted": "tests/unit/offline/weighted/test_assignment.py",
+    "algos/offline/weighted": "tests/unit/offline/weighted/test_weighted_assignment.py",
     "algos/online": "tests/unit/online/test_assignment_passes.py",
     "algos/pseudo_labels": "tests/unit/pseudo_labels/test_solver_residual.py",
     "algos/scores": "tests/unit/scores/test_blocks.py",

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from numbers import Real
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -170,7 +169,7 @@ def assign_partial(
 def _scores_outside(out_score: float | Array, like: Array, n: int) -> Array:
     """Return the score of each row that stays out, of the dtype of the scores."""
     xp = compat.array_namespace(like)
-    if not isinstance(out_score, Real):
+    if not isinstance(out_score, int | float):
         check_real("out_score", out_score)
         check_shape("out_score", out_score, (n,))
         check_same_place(scores=like, out_score=out_score)

@@ -145,8 +145,8 @@ def _program(
     number = xp.cumulative_sum(xp.astype(is_border, xp.int64)) - 1
     names, gains = (xp.take(xp.reshape(v, (-1,)), pairs) for v in (free.names, -behind))
     sizes = xp.take(free.sizes, rows)
-    lists = (xp.take(number, rows), names, gains, sizes, prices)
-    lists = (*lists, free.lower - base, free.upper - base, *limits)
+    loads = free.lower - base, free.upper - base
+    lists = (xp.take(number, rows), names, gains, sizes, prices, *loads, *limits)
     return Program(*(entries("program", part) for part in lists))
 
 

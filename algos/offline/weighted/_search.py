@@ -245,15 +245,15 @@ def _newton(free: FreeRows, divisors: Array, region: TrustRegion) -> tuple[Array
     (mean,) = read(xp.mean(region.radius))
     k, least = region.center.shape[0], math.inf
     refined = RefinedPrices(region.center, TEMPERATURE * mean)
-    for start in (1.0, REHEATED):
+    for times in (1.0, REHEATED):
         # Loads at these prices are those of all rows: only what changes is that of a sample.
         labels = free.at(xp.argmax(free.priced(refined.prices), axis=1))
         whole, some = xp.take(labels, drawn), xp.ones_like(drawn)[:, None]
         some = segment_sum(some, whole, n_segments=k)[:, 0]
         known = rate * (free.fixed + loads_of(free.sizes, labels, k))
         dual = dual._replace(fixed_counts=known - xp.astype(some, xp.float64))
-        start = start * refined.temperature
-        refined = refine_prices(dual, refined.prices, start=start, fractional=ON_BORDER * k)
+        begun = times * refined.temperature
+        refined = refine_prices(dual, refined.prices, start=begun, fractional=ON_BORDER * k)
         least = min(least, refined.temperature)
     return refined.prices, WINDOW * least
 
