@@ -28,3 +28,12 @@ def test_shares_of_rows_do_not_fit_forbidden_pairs(forbid, low, high, clusters, 
         assign_weighted(scores, bounds)
     assert error.value.clusters == clusters
     judge_no_shares(scores, bounds)
+
+
+def test_after_ten_clusters_the_others_are_counted():
+    scores, sizes = np.zeros((60, 14)), np.arange(1.0, 61.0)
+    scores[6:, :12] = -np.inf
+    bounds = LoadBounds.from_ratios(sizes, 14, lower=[0.5] * 12 + [0.0] * 2, upper=14.0)
+    with pytest.raises(InfeasibleBoundsError, match="8, 9 and 2 more need at least") as error:
+        assign_weighted(scores, bounds)
+    assert error.value.clusters == tuple(range(12))
