@@ -98,8 +98,8 @@ NOT_IMMUTABLE = {
     **dict.fromkeys(
         (
             "tests/backends/test_free_rows.py::test_sums_do_not_depend",
-            "tests/reference/test_groups.py",
-            "tests/reference/test_weighted.py",
+            "tests/unit/offline/grouped/test_grouped_search.py",
+            "tests/unit/offline/weighted/test_weighted_search.py",
             "tests/unit/baselines/",
             "tests/unit/batches/",
             "tests/unit/clustering/",

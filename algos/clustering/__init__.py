@@ -5,6 +5,7 @@ on blocks and ranks. `constrained_medoids` takes any
 dissimilarities. `hardness_centers` solves for centers with a proof; `metrics` compares labels.
 """
 
+from ._alternating import BoundedKMeansResult
 from .centers import (
     CenterSums,
     add_to_sums,
@@ -33,9 +34,6 @@ from .dissimilarities import (
     pairwise_dissimilarities,
 )
 from .grouped import (
-    GroupedKMeansResult,
-    LinkedKMeansResult,
-    TrimmedKMeansResult,
     grouped_kmeans,
     linked_kmeans,
     trimmed_kmeans,
@@ -97,7 +95,6 @@ from .start import (
     start_centers,
 )
 from .weighted import (
-    WeightedKMeansResult,
     weighted_kmeans,
 )
 
@@ -105,24 +102,21 @@ __all__ = [
     "EARTH_RADIUS",
     "METRICS",
     "MOST_IN_GRAPH",
+    "BoundedKMeansResult",
     "CenterStatus",
     "CenterSums",
     "ClusteringScores",
     "ConstrainedKMeansResult",
     "Dissimilarities",
-    "GroupedKMeansResult",
     "HardnessCenters",
     "KMeansResult",
     "KMeansState",
-    "LinkedKMeansResult",
     "MedoidsResult",
     "MiniBatchState",
     "MiniBatchStep",
     "NeighborGraph",
     "RowChoices",
     "Split",
-    "TrimmedKMeansResult",
-    "WeightedKMeansResult",
     "add_to_sums",
     "best_of",
     "churn",

@@ -6,8 +6,8 @@ inside the bounds of `offline.grouped`:
 * `grouped_kmeans`: groups of rows in each cluster are bounded beside the sizes of clusters;
 * `trimmed_kmeans`: at most r rows stay out, with the label -1 and without a center. A row out
   counts as if it stood at its center, or at a given distance from it;
-* `linked_kmeans`: pairs of rows are together, or apart. Labels are not always the best there are,
-  and a step that would lower the objective ends the search.
+* `linked_kmeans`: pairs of rows are together, or apart. Labels are not always the best there are:
+  the best of the iterations are kept.
 
 Rows may have weights, known clusters (`fixed`) and `forbidden` ones beside groups, as in
 `constrained`.
@@ -28,84 +28,28 @@ paper           here          shape    meaning
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Sequence
 
 import array_api_compat as compat
 
 from ..bounds.groups import GroupBounds
 from ..bounds.sizes import SizeBounds, check_bounds
 from ..core.checks import check_interval
-from ..core.errors import InvalidValueError
 from ..core.types import Array
 from ..offline.grouped.assignment import GroupedAssignment, assign_grouped
 from ..offline.grouped.left_out import PartialAssignment, assign_partial
 from ..offline.grouped.linked import LinkedAssignment, assign_linked
-from ..scores.deadline import Deadline, deadline_of
+from ..scores.deadline import Deadline
 from ..scores.sources import FeatureSource, ScoreSource
-from ._cluster_sums import best_centers, gathered_sums
-from ._frame import Frame, frame_of, map_rows, scores_of
+from ._alternating import BoundedKMeansResult, alternated, checked
+from ._frame import Frame, map_rows
 from ._restrictions import restrictions_of
-from .lloyd import check_arguments, share_changed
 
 __all__ = [
-    "GroupedKMeansResult",
-    "LinkedKMeansResult",
-    "TrimmedKMeansResult",
     "grouped_kmeans",
     "linked_kmeans",
     "trimmed_kmeans",
 ]
-
-
-class GroupedKMeansResult(NamedTuple):
-    """Result of `grouped_kmeans`.
-
-    Attributes
-    ----------
-    centers : (k, d) array
-    assignment : GroupedAssignment
-        Labels for these centers, counts, and their certificate.
-    n_iter : int
-        Updates of the centers.
-    converged : bool
-        Whether the last update changed at most the share `tol` of the labels.
-    """
-
-    centers: Array
-    assignment: GroupedAssignment
-    n_iter: int
-    converged: bool
-
-
-class TrimmedKMeansResult(NamedTuple):
-    """Result of `trimmed_kmeans`; fields as in `GroupedKMeansResult`, -1 for rows that stay out."""
-
-    centers: Array
-    assignment: PartialAssignment
-    n_iter: int
-    converged: bool
-
-
-class LinkedKMeansResult(NamedTuple):
-    """Result of `linked_kmeans`; fields as in `GroupedKMeansResult`."""
-
-    centers: Array
-    assignment: LinkedAssignment
-    n_iter: int
-    converged: bool
-
-
-class _Labels(Protocol):
-    @property
-    def labels(self) -> Array: ...
-    @property
-    def objective(self) -> float: ...
-    @property
-    def gap(self) -> float: ...
-
-
-Found = TypeVar("Found", bound=_Labels)
 
 
 def grouped_kmeans(
@@ -121,7 +65,7 @@ def grouped_kmeans(
     max_iter: int = 100,
     tol: float = 1e-3,
     time_limit: float | Deadline | None = None,
-) -> GroupedKMeansResult:
+) -> BoundedKMeansResult[GroupedAssignment]:
     """Cluster features so that clusters, and groups in them, keep their bounds: fair clusters.
 
     Parameters
@@ -149,7 +93,7 @@ def grouped_kmeans(
 
     Returns
     -------
-    GroupedKMeansResult
+    BoundedKMeansResult
 
     Raises
     ------
@@ -174,7 +118,7 @@ def grouped_kmeans(
     (array([0, 0, 0, 1, 1, 1]), [[2, 1], [1, 2]])
     """
     check_bounds(bounds)
-    deadline, restrictions = deadline_of(time_limit), None
+    restrictions = None
     if fixed is not None or forbidden is not None:
         restrictions = restrictions_of(fixed, forbidden, bounds)
 
@@ -183,10 +127,8 @@ def grouped_kmeans(
         prices = None if before is None else (before.prices, before.group_prices)
         return assign_grouped(source, bounds, groups, prices=prices)
 
-    frame, centers = _checked(features, centers, metric, max_iter, tol, bounds, weights)
-    centers, found, n_iter, converged = _alternated(frame, centers, labels, max_iter, tol, deadline)
-    found = found._replace(**_in_unit(found, ("prices", "group_prices"), frame))
-    return GroupedKMeansResult(centers, found, n_iter, converged)
+    frame, centers = checked(features, centers, metric, max_iter, tol, bounds, weights)
+    return alternated(frame, centers, labels, max_iter, tol, time_limit)
 
 
 def trimmed_kmeans(
@@ -201,7 +143,7 @@ def trimmed_kmeans(
     max_iter: int = 100,
     tol: float = 1e-3,
     time_limit: float | Deadline | None = None,
-) -> TrimmedKMeansResult:
+) -> BoundedKMeansResult[PartialAssignment]:
     """Cluster features of which at most some stay out: outliers move no center.
 
     Parameters
@@ -218,7 +160,7 @@ def trimmed_kmeans(
 
     Returns
     -------
-    TrimmedKMeansResult
+    BoundedKMeansResult
 
     Raises
     ------
@@ -239,8 +181,7 @@ def trimmed_kmeans(
     (array([ 0,  0,  1,  1, -1]), array([0.5, 9.5]))
     """
     check_interval("distance", distance, 0.0, math.inf)
-    deadline = deadline_of(time_limit)
-    frame, centers = _checked(features, centers, metric, max_iter, tol, None)
+    frame, centers = checked(features, centers, metric, max_iter, tol, None)
     outside = _outside(frame, distance)
 
     def labels(source: ScoreSource, before: PartialAssignment | None) -> PartialAssignment:
@@ -254,9 +195,7 @@ def trimmed_kmeans(
             prices=prices,
         )
 
-    centers, found, n_iter, converged = _alternated(frame, centers, labels, max_iter, tol, deadline)
-    found = found._replace(**_in_unit(found, ("prices", "out_price"), frame))
-    return TrimmedKMeansResult(centers, found, n_iter, converged)
+    return alternated(frame, centers, labels, max_iter, tol, time_limit)
 
 
 def linked_kmeans(
@@ -272,7 +211,7 @@ def linked_kmeans(
     tol: float = 1e-3,
     gap: float = 1e-4,
     time_limit: float | Deadline | None = None,
-) -> LinkedKMeansResult:
+) -> BoundedKMeansResult[LinkedAssignment]:
     """Cluster features so that pairs of rows are together, or apart, and sizes in their bounds.
 
     Parameters
@@ -286,7 +225,7 @@ def linked_kmeans(
 
     Returns
     -------
-    LinkedKMeansResult
+    BoundedKMeansResult
 
     Raises
     ------
@@ -308,7 +247,6 @@ def linked_kmeans(
     array([0, 0, 1, 1, 0, 1])
     """
     check_bounds(bounds)
-    deadline = deadline_of(time_limit)
 
     def labels(source: ScoreSource, before: LinkedAssignment | None) -> LinkedAssignment:
         return assign_linked(
@@ -320,33 +258,8 @@ def linked_kmeans(
             tol=gap,
         )
 
-    frame, centers = _checked(features, centers, metric, max_iter, tol, bounds, weights)
-    centers, found, n_iter, converged = _alternated(frame, centers, labels, max_iter, tol, deadline)
-    found = found._replace(**_in_unit(found, ("prices",), frame))
-    return LinkedKMeansResult(centers, found, n_iter, converged)
-
-
-def _checked(
-    features: Array | FeatureSource,
-    centers: Array,
-    metric: str,
-    max_iter: int,
-    tol: float,
-    bounds: SizeBounds | None,
-    weights: Array | None = None,
-) -> tuple[Frame, Array]:
-    like = check_arguments(features, centers, metric, max_iter, tol, "keep", bounds)
-    if isinstance(features, FeatureSource) and not features.group.is_alone:
-        msg = "features must be of one rank, got those of several. To fix this, gather them first"
-        raise InvalidValueError(msg)
-    frame = frame_of(features, metric, weights)
-    return frame, compat.array_namespace(like).astype(centers, like.dtype)
-
-
-def _in_unit(found: object, prices: tuple[str, ...], frame: Frame) -> dict[str, Any]:
-    """Return prices and values, found in the frame, in units of score of the features."""
-    names = *prices, "objective", "upper_bound", "rounding"
-    return {name: getattr(found, name) * frame.score_unit for name in names}
+    frame, centers = checked(features, centers, metric, max_iter, tol, bounds, weights)
+    return alternated(frame, centers, labels, max_iter, tol, time_limit)
 
 
 def _outside(frame: Frame, distance: float) -> Array:
@@ -359,29 +272,3 @@ def _outside(frame: Frame, distance: float) -> Array:
         return (xp.ones_like(at_center) if frame.spherical else at_center) - cost
 
     return xp.concat(list(map_rows(of_block, frame.raw)))
-
-
-def _alternated(
-    frame: Frame,
-    centers: Array,
-    labels_of: Callable[[ScoreSource, Found | None], Found],
-    max_iter: int,
-    tol: float,
-    deadline: Deadline | None,
-) -> tuple[Array, Found, int, bool]:
-    """Labels for the centers, and centers for the labels, until the labels stay or time is up."""
-    xp, k = compat.array_namespace(centers), centers.shape[0]
-    found = labels_of(scores_of(frame, frame.inside(centers)), None)
-    n_iter, converged = 0, False
-    while n_iter < max_iter and not converged and not (deadline and deadline.is_late()):
-        # Rows that stay out are added up as well, as one cluster more.
-        labels = xp.where(found.labels < 0, xp.full_like(found.labels, k), found.labels)
-        sums = gathered_sums(frame, labels, k + 1)
-        moved = best_centers(frame, sums, xp.concat([centers, centers[:1, :]]))[:k, :]
-        after = labels_of(scores_of(frame, frame.inside(moved)), found)
-        if after.gap > 0.0 and after.objective < found.objective:
-            return centers, found, n_iter, True  # no better labels were found
-        centers = moved
-        changed = share_changed(frame.source.group, after.labels, found.labels)
-        found, n_iter, converged = after, n_iter + 1, changed <= tol
-    return centers, found, n_iter, converged

@@ -17,44 +17,15 @@ paper           here          shape    meaning
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import array_api_compat as compat
-
 from ..bounds.loads import LoadBounds
 from ..core.checks import check_kind, check_same_place
-from ..core.errors import InvalidValueError
 from ..core.types import Array
 from ..offline.weighted.assignment import WeightedAssignment, assign_weighted
-from ..scores.sources import FeatureSource
-from ._cluster_sums import best_centers, gathered_sums
-from ._frame import Frame, frame_of, scores_of
-from .lloyd import check_arguments, share_changed
+from ..scores.deadline import Deadline
+from ..scores.sources import FeatureSource, ScoreSource
+from ._alternating import BoundedKMeansResult, alternated, checked
 
-__all__ = ["WeightedKMeansResult", "weighted_kmeans"]
-
-PATIENCE = 5
-"""Iterations without a better one that end the search: labels of rounding may take turns."""
-
-
-class WeightedKMeansResult(NamedTuple):
-    """Result of `weighted_kmeans`.
-
-    Attributes
-    ----------
-    centers : (k, d) array
-    assignment : WeightedAssignment
-        Labels for these centers, loads, and their certificate.
-    n_iter : int
-        Updates of the centers.
-    converged : bool
-        Whether labels stayed, up to the share `tol`, or got no better any more.
-    """
-
-    centers: Array
-    assignment: WeightedAssignment
-    n_iter: int
-    converged: bool
+__all__ = ["weighted_kmeans"]
 
 
 def weighted_kmeans(
@@ -65,7 +36,8 @@ def weighted_kmeans(
     metric: str = "cosine",
     max_iter: int = 100,
     tol: float = 1e-3,
-) -> WeightedKMeansResult:
+    time_limit: float | Deadline | None = None,
+) -> BoundedKMeansResult[WeightedAssignment]:
     """Cluster features so that the sum of sizes in each cluster keeps its bounds: capacities.
 
     Parameters
@@ -81,10 +53,12 @@ def weighted_kmeans(
         Most updates of the centers.
     tol : float in [0, 1]
         Stop once an update changed at most this share of the labels.
+    time_limit : float or Deadline, optional
+        Seconds after which no further update begins.
 
     Returns
     -------
-    WeightedKMeansResult
+    BoundedKMeansResult
 
     Raises
     ------
@@ -109,41 +83,10 @@ def weighted_kmeans(
     (array([0, 0, 1, 1, 1]), array([8., 9.]), 'inside')
     """
     check_kind("bounds", bounds, LoadBounds, "build it by LoadBounds.from_loads or .from_ratios")
-    like = check_arguments(features, centers, metric, max_iter, tol, "keep", None)
-    if isinstance(features, FeatureSource) and not features.group.is_alone:
-        msg = "features must be of one rank, got those of several. To fix this, gather them first"
-        raise InvalidValueError(msg)
-    frame = frame_of(features, metric, None)
-    centers = compat.array_namespace(like).astype(centers, like.dtype)
+    frame, centers = checked(features, centers, metric, max_iter, tol, None)
     check_same_place(centers=centers, bounds=bounds.lower)
-    k = centers.shape[0]
-    found = _labels(frame, centers, bounds, None)
-    best, best_at, last, n_iter, converged = found, centers, 0, 0, False
-    while n_iter < max_iter and not converged:
-        sums = gathered_sums(frame, found.labels, k)
-        centers = best_centers(frame, sums, centers)
-        after = _labels(frame, centers, bounds, found.prices)
-        n_iter += 1
-        if _rank(after) > _rank(best):
-            best, best_at, last = after, centers, n_iter
-        changed = share_changed(frame.source.group, after.labels, found.labels)
-        found, converged = after, changed <= tol or n_iter - last >= PATIENCE
-    unit = frame.score_unit
-    best = best._replace(
-        prices=best.prices * unit,
-        objective=best.objective * unit,
-        upper_bound=best.upper_bound * unit,
-        rounding=best.rounding * unit,
-    )
-    return WeightedKMeansResult(best_at, best, n_iter, converged)
 
+    def labels(source: ScoreSource, before: WeightedAssignment | None) -> WeightedAssignment:
+        return assign_weighted(source, bounds, prices=None if before is None else before.prices)
 
-def _labels(
-    frame: Frame, centers: Array, bounds: LoadBounds, prices: Array | None
-) -> WeightedAssignment:
-    return assign_weighted(scores_of(frame, frame.inside(centers)), bounds, prices=prices)
-
-
-def _rank(found: WeightedAssignment) -> tuple[bool, float]:
-    """Loads inside before others, then the larger objective."""
-    return found.status == "inside", found.objective
+    return alternated(frame, centers, labels, max_iter, tol, time_limit)

@@ -28,6 +28,7 @@ __all__ = [
     "check_kind",
     "check_labels",
     "check_namespace",
+    "check_pair",
     "check_per_cluster",
     "check_real",
     "check_same_place",
@@ -234,6 +235,25 @@ build it by from_ratios
         msg = (
             f"{name} must be {article} {kind.__name__}, got {shown(value)} "
             f"({type(value).__name__}). To fix this, {fix}"
+        )
+        raise InvalidTypeError(msg)
+
+
+def check_pair(name: str, value: Any, what: str) -> None:
+    """Raise unless `value` is a tuple or a list of two.
+
+    Examples
+    --------
+    >>> check_pair("prices", 3, "arrays of prices")
+    Traceback (most recent call last):
+        ...
+    dualclust.algos.core.errors.InvalidTypeError: prices must be a pair of arrays of prices, got 3 \
+(int). To fix this, give a tuple of two
+    """
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        msg = (
+            f"{name} must be a pair of {what}, got {shown(value)} "
+            f"({type(value).__name__}). To fix this, give a tuple of two"
         )
         raise InvalidTypeError(msg)
 

@@ -37,21 +37,25 @@ from ..core.errors import InvalidValueError
 from ..core.reads import detached
 from ..core.types import Array
 from ..core.workers import map_in_order, map_parts, row_parts
+from .blocks import row_blocks
 from .sources import ScoreSource, largest_score, score_source, times_power_of_two
 
 __all__ = [
     "FAR",
+    "PART_ROWS",
     "ScoresOutOfRangeError",
     "allowed_pairs",
     "check_range",
     "in_range",
     "kept_in_memory",
     "largest_accepted",
+    "lead",
     "map_taken",
     "median",
     "places_of",
     "rescaled",
     "score_range",
+    "scores_at",
     "source_of_one_rank",
     "strided_ids",
 ]
@@ -65,6 +69,8 @@ LEAST_RANGE = 2.0**-900
 LARGEST = {32: 2.0**FAR, 64: 2.0**900}
 """Largest score that a pass accepts, by the bits of the dtype."""
 
+PART_ROWS = 2**10
+"""Rows of a block that become float64 at a time: what is made of them stays in a core's cache."""
 
 TAKEN_ROWS = 2**8
 """Rows that are taken by their ids at a time, at least, where threads share them out."""
@@ -124,6 +130,25 @@ def score_range(scores: Array) -> float:
     middle = xp.clip(n_equal + (n - n_equal) // 2, max=n - 1)
     found = xp.take(xp.sort(ranges), xp.reshape(middle, (1,)))
     return max(float(xp.reshape(found, ())) or 1.0, LEAST_RANGE)
+
+
+def lead(scores: Array, share: float) -> float:
+    """Return the lead of a row's best score that this share of the rows do not have.
+
+    Of rows whose best score leads by something finite; if none does, `score_range`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> lead(np.asarray([[3.0, 1.0], [1.0, 5.0], [2.0, 2.0]]), 0.5)
+    4.0
+    """
+    xp = compat.array_namespace(scores)
+    ordered = xp.sort(scores, axis=1, descending=True)
+    leads = ordered[:, 0] - ordered[:, 1]
+    leads = xp.sort(xp.take(leads, places_of((leads > 0.0) & xp.isfinite(leads))))
+    m = leads.shape[0]
+    return float(leads[int(share * m)]) if m else score_range(scores)
 
 
 def check_range(values: Array) -> bool:
@@ -289,6 +314,26 @@ def places_of(mask: Array) -> Array:
     xp = compat.array_namespace(mask)
     order = xp.argsort(xp.astype(mask, xp.int8), descending=True, stable=True)
     return xp.astype(order[: int(xp.sum(xp.astype(mask, xp.int64)))], xp.int64)
+
+
+def scores_at(source: ScoreSource, rows: Array, names: Array) -> Array:
+    """Return scores of some rows (m,) in the clusters (m, w) that are named, float64.
+
+    Names are of int64, -1 for none, whose scores are minus infinity. O(m w) memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> source = score_source(np.asarray([[1.0, 2.0], [3.0, 4.0]]))
+    >>> scores_at(source, np.asarray([1]), np.asarray([[1, -1]]))
+    array([[  4., -inf]])
+    """
+    xp, parts = compat.array_namespace(names), list[Array]()
+    for start, stop in row_blocks(int(rows.shape[0]), PART_ROWS, at_least_one=True):
+        some, own = xp.astype(source.take(rows[start:stop]), xp.float64), names[start:stop, :]
+        values = xp.take_along_axis(some, xp.clip(own, min=0), axis=1)
+        parts.append(xp.where(own >= 0, values, xp.full_like(values, -math.inf)))
+    return xp.concat(parts)
 
 
 def source_of_one_rank(

@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algos.bounds.groups import GroupBounds
-from ..algos.clustering.grouped import (
-    GroupedKMeansResult,
-    LinkedKMeansResult,
-    TrimmedKMeansResult,
+from ..algos.clustering import (
+    BoundedKMeansResult,
     grouped_kmeans,
     linked_kmeans,
     trimmed_kmeans,
@@ -171,7 +169,7 @@ def _values_of_file(path: Path, n: int) -> NDArray[Any]:
 
 def cluster_in_groups(
     options: argparse.Namespace, problem: Any, centers: Any, deadline: Deadline | None
-) -> tuple[GroupedKMeansResult | LinkedKMeansResult | TrimmedKMeansResult, GroupCounts | None]:
+) -> tuple[BoundedKMeansResult[Any], GroupCounts | None]:
     """Cluster with bounds on groups, linked rows, or rows that stay out, from given centers."""
     how: dict[str, Any] = {"metric": options.metric, "max_iter": options.max_iter}
     how |= {"tol": options.tol, "time_limit": deadline}

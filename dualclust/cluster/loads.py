@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algos.bounds.loads import LoadBounds
-from ..algos.clustering.weighted import WeightedKMeansResult, weighted_kmeans
+from ..algos.clustering import BoundedKMeansResult, weighted_kmeans
+from ..algos.offline.weighted import WeightedAssignment
 from .places import on_host, placed
 
 __all__ = ["Loads", "cluster_by_load", "load_bounds", "loads_csv"]
@@ -63,7 +64,7 @@ def load_bounds(options: argparse.Namespace, sizes: Any) -> LoadBounds:
 
 def cluster_by_load(
     options: argparse.Namespace, problem: Any, centers: Any
-) -> tuple[WeightedKMeansResult, Loads]:
+) -> tuple[BoundedKMeansResult[WeightedAssignment], Loads]:
     """Cluster with bounds on loads from given centers."""
     bounds = load_bounds(options, placed(problem.sizes, options.device))
     how: dict[str, Any] = {"max_iter": options.max_iter, "tol": options.tol}

@@ -8,9 +8,9 @@ import array_api_compat as compat
 import numpy as np
 
 from ..algos.bounds.loads import LoadBounds
-from ..algos.clustering.weighted import WeightedKMeansResult, weighted_kmeans
+from ..algos.clustering import BoundedKMeansResult, weighted_kmeans
 from ..algos.core.errors import InvalidValueError
-from ..algos.offline.weighted import assign_weighted
+from ..algos.offline.weighted import WeightedAssignment, assign_weighted
 from ..algos.scores.sources import ScoreSource
 from ._inputs import moved_to
 from ._starts import Data, starting_centers
@@ -20,7 +20,9 @@ __all__ = ["best_of_loads", "labels_by_size"]
 Array = Any
 
 
-def best_of_loads(estimator: Any, data: Data, sizes: Any) -> WeightedKMeansResult:
+def best_of_loads(
+    estimator: Any, data: Data, sizes: Any
+) -> BoundedKMeansResult[WeightedAssignment]:
     """Return the result of the best start: loads inside first, then the larger objective."""
     bounds = _bounds_of(estimator, data.rows, sizes)
     options = {name: getattr(estimator, name) for name in ("metric", "max_iter", "tol")}

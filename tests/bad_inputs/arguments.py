@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tests.bad_inputs.judge import Bad
+from tests.bounded_calls import BOUNDED_CALLS, RIGHT_THERE
 from tests.unit.test_wrong_kinds import CALLS, WRONG, fits
 
 __all__ = ["argument_cases"]
@@ -69,11 +70,11 @@ def wrong_values(argument: str, value: Any) -> dict[str, Any]:
 
 def argument_cases() -> Iterator[Bad]:
     """All of them, by the names of function, argument and value."""
-    for call, (function, arguments) in CALLS.items():
+    for call, (function, arguments) in (CALLS | BOUNDED_CALLS).items():
         for argument, value in arguments.items():
             own = {kind: wrong for kind, wrong in WRONG.items() if not fits(call, argument, kind)}
             for how, wrong in (own | wrong_values(argument, value)).items():
-                if (call, argument, how) not in RIGHT:
+                if (call, argument, how) not in RIGHT | RIGHT_THERE:
                     name = f"argument-{call}-{argument}-{how}"
                     changed = functools.partial(function, **arguments | {argument: wrong})
                     yield Bad(name, functools.partial(_without_folder, changed), "")

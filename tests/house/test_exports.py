@@ -19,6 +19,7 @@ PARTS = {
     "clustering/start": {"power_of_two", "sample_rows"},
     "pseudo_labels/energy": {"check_problem", "detached"},
     "scores/blocks": {"BLOCK_ENTRIES", "DEVICE_ENTRIES", "FEWEST_ROWS", "MOST_DEVICE_ROWS"},
+    "scores/statistics": {"PART_ROWS", "lead", "scores_at"},
     "scores/turns": {"TURN_ROWS"},
     "selection/choice": {"drawn_sample"},
     "selection/result": {"Parts", "prices_lost", "result_of", "standard_error"},

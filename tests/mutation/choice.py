@@ -186,7 +186,7 @@ def likely_files(root: Path, mutant: Mutant) -> list[str]:
         home = path in package
         near_by = Path(mutant.module).parent.name in path.split("/")
         own = home and near_by and any(file == t or file.startswith(f"{t}_") for t in titles)
-        score = 8.0 * own + 4.0 * _imports_module(text, mutant.module)
+        score = 8.0 * own + 4.0 * _imports_module(text, mutant.module) + 4.0 * (home and near_by)
         score += 4.0 * any(_says(text, n) for n in names)
         score += 2.0 * any(_says(text, n) for n in public)
         score += 1.0 * any(file == f"test_{s}" or file.startswith(f"test_{s}_") for s in near)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import NamedTuple
 
 from ...core.errors import InfeasibleBoundsError
@@ -111,33 +110,21 @@ def _cliques(partners: list[set[int]]) -> list[list[int]]:
 
 def _odd_cycle(partners: list[set[int]]) -> list[int]:
     """Return blocks each of which is a partner of the next, oddly many; empty if two colors do."""
-    side: dict[int, int] = {}
+    depth: dict[int, int] = {}
     parent: dict[int, int] = {}
     for start in range(len(partners)):
-        if start in side:
+        if start in depth:
             continue
-        side[start], queue = 0, deque([start])
-        while queue:
-            b = queue.popleft()
+        depth[start], queue = 0, [start]
+        for b in queue:  # breadth first: partners in one component differ by a step at most
             for other in sorted(partners[b]):
-                if other not in side:
-                    side[other], parent[other] = 1 - side[b], b
+                if other not in depth:
+                    depth[other], parent[other] = depth[b] + 1, b
                     queue.append(other)
-                elif side[other] == side[b]:
-                    return _between(parent, b, other)
+                elif depth[other] == depth[b]:
+                    up, down = [b], [other]
+                    while up[-1] != down[-1]:
+                        up.append(parent[up[-1]])
+                        down.append(parent[down[-1]])
+                    return up + down[-2::-1]
     return []
-
-
-def _between(parent: dict[int, int], a: int, b: int) -> list[int]:
-    """Return the way from a to b over their nearest common ancestor."""
-    ways = []
-    for block in (a, b):
-        way = [block]
-        while way[-1] in parent:
-            way.append(parent[way[-1]])
-        ways.append(way)
-    up, down = ways
-    while len(up) > 1 and len(down) > 1 and up[-2] == down[-2]:
-        up.pop()
-        down.pop()
-    return up + down[-2::-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -13,21 +14,12 @@ from ...core.errors import InfeasibleBoundsError
 from ...core.reads import entries
 from ...core.types import Array
 from ...scores.sources import ScoreSource
-from ..assignment import assign_source
+from ..assignment import OfflineAssignment, assign_source
 from ._links import Links
 from ._search import MOST_NODES
-from .assignment import assign_grouped
+from .assignment import GroupedAssignment, assign_grouped
 
-__all__ = [
-    "Problem",
-    "Relaxed",
-    "completed",
-    "merged",
-    "n_moved",
-    "relaxed",
-    "repaired",
-    "tightened",
-]
+__all__ = ["Problem", "Relaxed", "merged", "relaxed", "repaired", "tightened"]
 
 
 class Problem(NamedTuple):
@@ -100,30 +92,35 @@ class Relaxed(NamedTuple):
     labels : (n,) int64 array
     prices : (k,) float64 array
     upper_bound : float
-    parts : list of dicts
+    parts : list of counters
         Of each block, how many of its rows have which label.
-    of_blocks : list of int
-        The label of all its rows, or -1.
     cells : dict
         Of each clique that has been broken, the clusters in which it is bounded.
-    clique_prices : (c, k) float64 array, or None
-        Of these cliques.
     """
 
     labels: Array
     prices: Array
     upper_bound: float
-    parts: list[dict[int, int]]
-    of_blocks: list[int]
+    parts: list[Counter[int]]
     cells: dict[int, set[int]]
-    clique_prices: Array | None = None
 
 
 def relaxed(problem: Problem, prices: Array | None) -> Relaxed:
     """Step 2 without cliques: the plain program."""
     found = assign_source(problem.of_means(), problem.bounds, prices=prices, tol=0.0)
-    parts = _parts(problem, found.labels)
-    return Relaxed(found.labels, found.prices, found.upper_bound, parts, _whole(parts), {})
+    return _relaxed(problem, found, {})
+
+
+def _relaxed(
+    problem: Problem, found: OfflineAssignment | GroupedAssignment, cells: dict[int, set[int]]
+) -> Relaxed:
+    """Count the labels of each block."""
+    xp, blocks = compat.array_namespace(found.labels), problem.links.blocks
+    ids = [row for rows in blocks for row in rows]
+    ids = xp.asarray(ids, dtype=xp.int64, device=compat.device(found.labels))
+    flat = iter(entries("labels", xp.take(found.labels, ids)))
+    parts = [Counter(int(next(flat)) for _ in rows) for rows in blocks]
+    return Relaxed(found.labels, found.prices, found.upper_bound, parts, cells)
 
 
 def tightened(problem: Problem, bound: Relaxed) -> Relaxed | None:
@@ -131,28 +128,17 @@ def tightened(problem: Problem, bound: Relaxed) -> Relaxed | None:
 
     Nor where they are too many for Newton's method: paths alone would take minutes.
     """
-    links, cells, is_new = problem.links, {c: {*over} for c, over in bound.cells.items()}, False
+    links, cells = problem.links, {c: {*over} for c, over in bound.cells.items()}
     for c, clique in enumerate(links.cliques):
-        counts: dict[int, int] = {}
-        for b in clique:
-            for label, n in bound.parts[b].items():
-                counts[label] = counts.get(label, 0) + n
+        counts = sum((bound.parts[b] for b in clique), Counter[int]())
         over = {label for label, n in counts.items() if n > _most(links, c)}
-        is_new = is_new or not over <= cells.get(c, set())
         if over:
-            cells.setdefault(c, set()).update(over)
-    is_few = sum(map(len, cells.values())) + problem.source.n_clusters <= MOST_NODES
-    return _with_cliques(problem, bound, cells) if is_new and is_few else None
-
-
-def _most(links: Links, clique: int) -> int:
-    """Return how many rows of a clique a cluster takes at most: those of its largest block."""
-    return max(len(links.blocks[b]) for b in links.cliques[clique])
-
-
-def _with_cliques(problem: Problem, bound: Relaxed, cells: dict[int, set[int]]) -> Relaxed:
+            cells[c] = cells.get(c, set()) | over
+    n_nodes = sum(map(len, cells.values())) + problem.source.n_clusters
+    if cells == bound.cells or n_nodes > MOST_NODES:
+        return None
     xp, device = compat.array_namespace(bound.prices), compat.device(bound.prices)
-    n, k, links = problem.source.group.n_total, problem.source.n_clusters, problem.links
+    n, k = problem.source.group.n_total, problem.source.n_clusters
     groups, upper = [-1] * n, []
     for number, (c, clusters) in enumerate(cells.items()):
         rows = [row for b in links.cliques[c] for row in links.blocks[b]]
@@ -162,10 +148,7 @@ def _with_cliques(problem: Problem, bound: Relaxed, cells: dict[int, set[int]]) 
     table = xp.reshape(xp.asarray(upper, dtype=xp.int64, device=device), (len(cells), k))
     numbers = xp.asarray(groups, dtype=xp.int64, device=device)
     bounds = GroupBounds.from_counts(numbers, k, upper=table)
-    prices = xp.zeros(table.shape, dtype=xp.float64, device=device)
-    if bound.clique_prices is not None:
-        prices = xp.concat([bound.clique_prices, prices[bound.clique_prices.shape[0] :, :]])
-    start = bound.prices, prices
+    start = bound.prices, xp.zeros(table.shape, dtype=xp.float64, device=device)
     try:
         found = assign_grouped(problem.of_means(), problem.bounds, bounds, prices=start)
     except InfeasibleBoundsError as error:
@@ -173,60 +156,35 @@ def _with_cliques(problem: Problem, bound: Relaxed, cells: dict[int, set[int]]) 
         shown = ", ".join(f"group {g} has row {row}" for g, row in enumerate(names[:10]))
         msg = f"with groups of rows that must all be apart ({shown}), {error}"
         raise InfeasibleBoundsError(msg, clusters=error.clusters, excess=error.excess) from error
-    parts = _parts(problem, found.labels)
-    return Relaxed(
-        found.labels,
-        found.prices,
-        found.upper_bound,
-        parts,
-        _whole(parts),
-        cells,
-        found.group_prices,
-    )
+    return _relaxed(problem, found, cells)
 
 
-def _whole(parts: list[dict[int, int]]) -> list[int]:
-    return [next(iter(part)) if len(part) == 1 else -1 for part in parts]
+def _most(links: Links, clique: int) -> int:
+    """Return how many rows of a clique a cluster takes at most: those of its largest block."""
+    return max(len(links.blocks[b]) for b in links.cliques[clique])
 
 
-def _parts(problem: Problem, labels: Array) -> list[dict[int, int]]:
-    """Return how many rows of each block have which label."""
-    xp, device = compat.array_namespace(labels), compat.device(labels)
-    blocks = problem.links.blocks
-    ids = xp.asarray([row for rows in blocks for row in rows], dtype=xp.int64, device=device)
-    flat = iter(entries("labels", xp.take(labels, ids)))
-    parts: list[dict[int, int]] = []
-    for rows in blocks:
-        counts: dict[int, int] = {}
-        for _ in rows:
-            label = int(next(flat))
-            counts[label] = counts.get(label, 0) + 1
-        parts.append(counts)
-    return parts
-
-
-def repaired(problem: Problem, bound: Relaxed) -> list[int] | None:
-    """Step 3: a cluster for each block that none of its partners has, or None where it is stuck.
+def repaired(problem: Problem, bound: Relaxed) -> Array | None:
+    """Step 3: labels that keep all links, or None where it is stuck.
 
     Blocks that keep their label are those of no broken pair, and of each pair the one that comes
-    first: of more partners, then of more rows.
+    first: of more partners, then of more rows. The others get the best cluster in turn that none of
+    their partners has, and all rows without links the best labels in what room is left.
     """
-    links, bounds = problem.links, problem.bounds
-    order = sorted(
-        range(len(links.blocks)), key=lambda b: (-len(links.partners[b]), -len(links.blocks[b]), b)
-    )
-    labels = [-1] * len(links.blocks)
-    room = [int(most) for most in entries("upper", bounds.upper)]
-    waiting = []
+    links, blocks = problem.links, problem.links.blocks
+    order = sorted(range(len(blocks)), key=lambda b: (-len(links.partners[b]), -len(blocks[b]), b))
+    whole = [next(iter(part)) if len(part) == 1 else -1 for part in bound.parts]
+    labels, waiting = [-1] * len(blocks), []
+    room = [int(most) for most in entries("upper", problem.bounds.upper)]
     for b in order:
-        label = bound.of_blocks[b]
+        label = whole[b]
         if label < 0 or any(labels[other] == label for other in links.partners[b]):
             waiting.append(b)
         else:
             labels[b] = label
-            room[label] -= len(links.blocks[b])
+            room[label] -= len(blocks[b])
     for b in waiting:
-        size, taken = len(links.blocks[b]), {labels[other] for other in links.partners[b]}
+        size, taken = len(blocks[b]), {labels[other] for other in links.partners[b]}
         worth = entries("worth", problem.means[b, :] + bound.prices)
         free = [j for j in range(len(room)) if j not in taken and room[j] >= size]
         best = max(free, key=lambda j: worth[j], default=-1)
@@ -234,26 +192,14 @@ def repaired(problem: Problem, bound: Relaxed) -> list[int] | None:
             return None
         labels[b] = best
         room[best] -= size
-    return labels
-
-
-def completed(problem: Problem, bound: Relaxed, of_blocks: list[int]) -> Array | None:
-    """Return the best labels of all rows with those of blocks given, or None if there are none."""
-    if of_blocks == bound.of_blocks:
+    if not waiting:
         return bound.labels
-    like = bound.prices
-    xp, device = compat.array_namespace(like), compat.device(like)
-    own = xp.asarray(of_blocks, dtype=xp.int64, device=device)
+    xp, device = compat.array_namespace(bound.prices), compat.device(bound.prices)
+    own = xp.asarray(labels, dtype=xp.int64, device=device)
     clusters = xp.arange(problem.source.n_clusters, dtype=xp.int64, device=device)
     only = xp.where(clusters == own[:, None], problem.means, xp.full_like(problem.means, -math.inf))
     source = problem.with_rows(only)
     try:
-        return assign_source(source, problem.bounds, prices=like, tol=0.0).labels
+        return assign_source(source, problem.bounds, prices=bound.prices, tol=0.0).labels
     except InfeasibleBoundsError:
         return None
-
-
-def n_moved(problem: Problem, bound: Relaxed, labels: Array) -> int:
-    xp = compat.array_namespace(labels)
-    is_other = (problem.places >= 0) & (labels != bound.labels)
-    return int(xp.sum(xp.astype(is_other, xp.int64)))

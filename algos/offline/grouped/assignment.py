@@ -18,7 +18,7 @@ For any prices, no labels inside the bounds are worth more than
 Method, with the means of the plain problem:
 
 1. *Start* from the prices of a quarter of each group, found in the same way, down to a problem
-   that is small: there from those of the clusters alone.
+   that is small: there from 0.
 2. *Collect* candidates of a pass over the scores, priced by ``p_k + q_gk``: a row whose best
    cluster leads for all prices within a radius is fixed; of the others a few clusters are kept.
 3. *Augment*: Newton's method refines the prices within the radius, and shortest paths move free
@@ -48,7 +48,7 @@ import array_api_compat as compat
 
 from ...bounds.groups import GroupBounds, check_counts_exist
 from ...bounds.sizes import SizeBounds, check_bounds
-from ...core.checks import check_kind, check_same_place, check_shape
+from ...core.checks import check_kind, check_pair, check_same_place, check_shape
 from ...core.errors import InvalidValueError
 from ...core.segments import segment_sum
 from ...core.types import Array
@@ -165,7 +165,7 @@ def assign_grouped(
     source = in_range(source, some) if n else source
     problem = problem_of(source, bounds, groups)
     start = None if prices is None else _start(problem, prices, groups, some)
-    found, proof = solved(problem, bounds, start)
+    found, proof = solved(problem, start)
     return _result(problem, bounds, groups, found, proof)
 
 
@@ -175,6 +175,7 @@ def _start(problem: Problem, prices: tuple[Array, Array], groups: GroupBounds, i
     Prices that are far above what a path through all clusters is worth, by the rows `ids`, would
     cost the digits of the scores: they are lowered.
     """
+    check_pair("prices", prices, "arrays, of clusters and of groups")
     clusters, of_groups = prices
     k = problem.source.n_clusters
     check_same_place(bounds=problem.lower, prices=clusters, group_prices=of_groups)

@@ -19,13 +19,23 @@ r               ``max_out``     int     most rows that may
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import array_api_compat as compat
 
 from ...bounds.sizes import SizeBounds
-from ...core.checks import check_count, check_finite, check_real, check_same_place, check_shape
+from ...core.checks import (
+    check_count,
+    check_finite,
+    check_interval,
+    check_pair,
+    check_per_cluster,
+    check_real,
+    check_same_place,
+    check_shape,
+)
 from ...core.errors import InvalidValueError
 from ...core.types import Array
 from ...scores.sources import ScoreSource
@@ -145,10 +155,11 @@ def assign_partial(
 
     start = None
     if prices is not None:
-        last = xp.asarray([float(prices[1])], dtype=xp.float64, device=device)
+        check_pair("prices", prices, "an array and a number")
+        last = check_interval("prices[1]", prices[1], -math.inf, math.inf)
         check_same_place(scores=like, prices=prices[0])
-        check_shape("prices[0]", prices[0], (k,))
-        start = xp.concat([xp.astype(prices[0], xp.float64), last])
+        first = check_per_cluster("prices[0]", prices[0], k)
+        start = xp.concat([first, xp.asarray([last], dtype=xp.float64, device=device)])
     found = assign_source(
         ScoreSource(k + 1, block, take, source.group), bounds, prices=start, tol=tol
     )
@@ -164,7 +175,8 @@ def _scores_outside(out_score: float | Array, like: Array, n: int) -> Array:
         check_same_place(scores=like, out_score=out_score)
         outside = xp.astype(out_score, like.dtype)
     else:
-        outside = xp.full((n,), float(out_score), dtype=like.dtype, device=compat.device(like))
+        score = check_interval("out_score", out_score, -math.inf, math.inf)
+        outside = xp.full((n,), score, dtype=like.dtype, device=compat.device(like))
     check_finite("out_score", outside[:, None])
     return outside
 

@@ -43,16 +43,16 @@ import array_api_compat as compat
 
 from ...bounds.sizes import SizeBounds, check_bounds
 from ...core.checks import check_integral, check_interval, check_shape
-from ...core.errors import InvalidValueError
+from ...core.errors import InfeasibleBoundsError, InvalidValueError
 from ...core.reads import entries, read
 from ...core.segments import segment_sum
 from ...core.types import Array
 from ...scores.sources import ScoreSource
 from ...scores.statistics import source_of_one_rank
 from .._proof import relative_gap, rounding_of
+from .._whole_program import OFF, best_whole
 from ._links import links_of
-from ._program import OFF, best_of_blocks
-from ._relaxation import Problem, Relaxed, completed, merged, n_moved, relaxed, repaired, tightened
+from ._relaxation import Problem, Relaxed, merged, relaxed, repaired, tightened
 
 __all__ = ["LinkedAssignment", "assign_linked"]
 
@@ -163,20 +163,17 @@ def assign_linked(
     )
     problem = merged(scores, bounds, links_of(must, cannot, k))
     bound: Relaxed | None = relaxed(problem, prices)
-    found = None
+    found: LinkedAssignment | None = None
     for _ in range(ROUNDS + 1):
-        assert bound is not None
-        last, fixed = bound, repaired(problem, bound)
-        labels = None if fixed is None else completed(problem, bound, fixed)
-        now = None if labels is None else _result(problem, bound, labels)
-        if found is not None and (now is None or now.objective < found.objective):
-            now = _result(problem, bound, found.labels)
-        found = now
+        if bound is None:
+            break
+        last = bound
+        each = repaired(problem, bound), None if found is None else found.labels
+        results = [_result(problem, bound, labels) for labels in each if labels is not None]
+        found = max(results, key=lambda one: one.objective, default=None)
         if found is not None and found.gap <= tol:
             return found
         bound = tightened(problem, bound)
-        if bound is None:
-            break
     if problem.n_units * k <= SMALL:
         found = _of_program(problem, last) or found
     if found is None:
@@ -223,11 +220,15 @@ def _of_program(problem: Problem, bound: Relaxed) -> LinkedAssignment | None:
     apart = [(a, b) for a, others in enumerate(links.partners) for b in others if a < b]
     sides = entries("lower", problem.bounds.lower), entries("upper", problem.bounds.upper)
     values = [flat[u * k : (u + 1) * k] for u in range(len(units))]
-    of_units = best_of_blocks(values, [len(rows) for rows in units], apart, *sides)
-    if of_units is None:
+    whole = best_whole(values, [len(rows) for rows in units], *sides, apart=apart)
+    if whole.bound is None:
+        msg = "no labels keep the links and the bounds on sizes, as a search of all has shown"
+        msg = f"{msg}. To fix this, leave out pairs, or widen the bounds"
+        raise InfeasibleBoundsError(msg, clusters=tuple(range(k)), excess=1)
+    if whole.labels is None or not whole.is_best:
         return None
     labels = [0] * n
-    for rows, label in zip(units, of_units, strict=True):
+    for rows, label in zip(units, whole.labels, strict=True):
         for row in rows:
             labels[row] = label
     found = xp.asarray(labels, dtype=xp.int64, device=device)
@@ -257,11 +258,12 @@ def _result(problem: Problem, bound: Relaxed, labels: Array) -> LinkedAssignment
     rounding = 2.0 * rounding_of(size)
     lost = 0.0 if lost <= rounding else lost
     counts = segment_sum(xp.ones_like(labels)[:, None], labels, n_segments=k)[:, 0]
+    is_other = (problem.places >= 0) & (labels != bound.labels)
     return LinkedAssignment(
         labels=labels,
         counts=counts,
         prices=bound.prices,
-        n_repaired=n_moved(problem, bound, labels),
+        n_repaired=int(xp.sum(xp.astype(is_other, xp.int64))),
         objective=objective,
         upper_bound=objective + lost,
         rounding=rounding,

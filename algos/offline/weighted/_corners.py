@@ -3,12 +3,10 @@ r"""The best corner of the linear program of loads on the candidates of rows, by
 Problem: HiGHS takes seconds for all candidates, of which nearly all are never used. From prices
 that are nearly right:
 
-1. *Limit* how far prices move: load that is missing, or too much, can be bought at that price.
-   Rows whose best cluster leads by more keep it, whatever the prices.
-2. *Solve* the program of the pairs that nearly tie.
-3. *Add* the pairs that are worth more at the new prices than those that the program has, and solve
+1. *Solve* the program of the pairs that nearly tie. Load that is missing, or too much, can be
+   bought at the ends of the box in which the candidates are valid.
+2. *Add* the pairs that are worth more at the new prices than those that the program has, and solve
    again until there are none (column generation).
-4. *Raise* the limit where load was bought, up to the box in which the candidates are valid.
 
 ==============  ==============  =======  ==================================================
 symbol          here            shape    meaning
@@ -34,14 +32,11 @@ from ._program import TOLERANCE, Corner, Program, Shared, corner_of
 
 __all__ = ["BestCorner", "FreeRows", "best_corner"]
 
-FIRST, RAISE, MOST_RAISES = 4.0, 8.0, 12
-"""First limit of prices in windows, its growth, and how often it grows where there is no box."""
+RAISE, MOST_RAISES = 8.0, 12
+"""Growth of how far prices move where they have no box, and how often it grows."""
 
 NEAR = 1e-11
 """Of the scores of a row: a candidate that is worth so little more is none."""
-
-MOST_WINDOW = 2.0**200
-"""What is as good as no window, and has finite products with sizes."""
 
 
 class FreeRows(NamedTuple):
@@ -86,53 +81,36 @@ class BestCorner(NamedTuple):
 
 
 def best_corner(
-    free: FreeRows, prices: Array, window: float, box: tuple[Array, Array]
+    free: FreeRows, prices: Array, window: float, box: tuple[Array, Array] | None
 ) -> BestCorner:
-    """Steps 1 to 4, from prices in the box; rows nearly tie that lead by `window` times their size.
+    """Steps 1 and 2, from prices in the box; rows nearly tie that lead by `window` of their size.
 
-    A box without ends is right where all clusters are candidates.
+    Without a box all clusters are candidates, and prices move as far as they have to.
     """
-    xp = compat.array_namespace(prices)
-    priced = free.priced(prices)
-    top, best = xp.argmax(priced, axis=1), xp.max(priced, axis=1)
-    places = xp.arange(priced.shape[1], dtype=xp.int64, device=compat.device(priced))
-    others = xp.where(places == top[:, None], xp.full_like(priced, -math.inf), priced)
-    lead = best - xp.max(others, axis=1)
-    room = [xp.clip(v, min=0.0) for v in (box[1] - prices, prices - box[0])]
-    (most,) = read(xp.max(xp.maximum(*room)))
-    limit = FIRST * window
-    if not 0.0 < limit < math.inf:
-        behind = best[:, None] - priced
-        largest = xp.max(xp.where(xp.isfinite(behind), behind, xp.zeros_like(behind)))
-        largest, size = read(largest, xp.max(free.sizes))
-        limit = 2.0 * (largest or 1.0) / (size or 1.0)
-    clusters = free.at(top)
+    if box is not None:
+        return _with_columns(free, prices, window, (box[1] - prices, prices - box[0]))
+    xp, priced = compat.array_namespace(prices), free.priced(prices)
+    behind = xp.max(priced, axis=1)[:, None] - priced
+    behind = xp.where(xp.isfinite(behind), behind, xp.zeros_like(behind))
+    largest, size = read(xp.max(behind), xp.max(free.sizes))
+    limit = 2.0 * (largest or 1.0) / (size or 1.0)
     for _ in range(MOST_RAISES):
-        is_near = lead <= 2.0 * limit * free.sizes
-        near = places_of(is_near)
-        far = xp.where(is_near, 0.0 * free.sizes, free.sizes)
-        fixed = free.fixed + loads_of(far, clusters, prices.shape[0])
-        names, values, sizes = (xp.take(part, near, axis=0) for part in free[:3])
-        some = FreeRows(names, values, sizes, fixed, free.lower, free.upper)
-        limits = [xp.clip(v, max=limit) for v in room]
-        found = _with_columns(some, prices, window, limits)
-        if not found.is_stuck or limit >= most:
+        found = _with_columns(free, prices, window, (0.0 * prices + limit,) * 2)
+        if not found.is_stuck:
             break
         limit = RAISE * limit
-    own = xp.cumulative_sum(xp.astype(is_near, xp.int64)) - 1
-    if near.shape[0]:
-        clusters = xp.where(is_near, xp.take(found.clusters, xp.clip(own, min=0)), clusters)
-    shared = [row._replace(row=int(near[row.row])) for row in found.shared]
-    return found._replace(clusters=clusters, shared=shared)
+    return found
 
 
-def _with_columns(free: FreeRows, start: Array, window: float, limits: list[Array]) -> BestCorner:
-    """Steps 2 and 3: prices change by no more than the limits, up and down."""
+def _with_columns(
+    free: FreeRows, start: Array, window: float, limits: tuple[Array, Array]
+) -> BestCorner:
+    """Steps 1 and 2: prices change by no more than the limits, up and down."""
     xp, device = compat.array_namespace(start), compat.device(start)
     priced = free.priced(start)
     best = xp.max(priced, axis=1)
     behind = best[:, None] - priced
-    kept = behind <= min(window, MOST_WINDOW) * free.sizes[:, None]
+    kept = behind <= window * free.sizes[:, None]
     tol = NEAR * (xp.abs(best) + xp.abs(xp.max(free.values, axis=1)))
     while True:
         slots = xp.argmax(xp.where(kept, priced, xp.full_like(priced, -math.inf)), axis=1)
@@ -156,7 +134,7 @@ def _program(
     is_border: Array,
     slots: Array,
     prices: Array,
-    limits: list[Array],
+    limits: tuple[Array, Array],
 ) -> Program:
     """The program of the pairs that are kept, of the rows that have several."""
     xp = compat.array_namespace(prices)
@@ -167,8 +145,8 @@ def _program(
     number = xp.cumulative_sum(xp.astype(is_border, xp.int64)) - 1
     names, gains = (xp.take(xp.reshape(v, (-1,)), pairs) for v in (free.names, -behind))
     sizes = xp.take(free.sizes, rows)
-    lists = (xp.take(number, rows), names, gains, sizes, prices)
-    lists = (*lists, free.lower - base, free.upper - base, *limits)
+    loads = free.lower - base, free.upper - base
+    lists = (xp.take(number, rows), names, gains, sizes, prices, *loads, *limits)
     return Program(*(entries("program", part) for part in lists))
 
 

@@ -13,14 +13,12 @@ from ...core.reads import entries, read
 from ...core.types import Array
 from ...scores.blocks import row_blocks
 from ...scores.sources import ScoreSource
+from ...scores.statistics import PART_ROWS
 
-__all__ = ["PART_ROWS", "Problem", "in_size", "problem_of"]
+__all__ = ["Problem", "in_size", "problem_of"]
 
 LEAST_SIZE = 2.0**-10
 """Of the mean size: rows that are smaller count as large where sizes divide."""
-
-PART_ROWS = 2**10
-"""Rows of a block that become float64 at a time: what is made of them stays in a core's cache."""
 
 
 class Problem(NamedTuple):

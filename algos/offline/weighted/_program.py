@@ -1,4 +1,4 @@
-r"""The linear program of loads on few pairs, its rounding, and the whole program, all by HiGHS.
+r"""The linear program of loads on few pairs, by HiGHS, and its rounding.
 
 Program: ``max sum_ij c_ij x_ij - sum_k price_k N_k`` with ``sum_j x_ij = 1``, ``x >= 0`` and loads
 ``N_k = base_k + sum_i w_i x_ik + a_k - b_k`` between their bounds. What a cluster lacks (a) or has
@@ -25,20 +25,17 @@ symbol          here                 shape   meaning
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...core.errors import InvalidValueError
 
-__all__ = ["Corner", "Program", "Shared", "best_whole", "corner_of", "rounded"]
+__all__ = ["Corner", "Program", "Shared", "corner_of", "rounded"]
 
 TOLERANCE = 1e-7
 """Of HiGHS: a share below is none, and loads may miss so much of the largest size."""
 
 FULL = 1e-6
 """What shares of some rows may add up to less than one."""
-
-RANGE = 2.0**10
-"""Range of the scores that the whole program sees: its gap of 1e-6 is then 1e-9 of them."""
 
 
 class Program(NamedTuple):
@@ -129,101 +126,33 @@ def corner_of(program: Program) -> Corner:
 
 def rounded(shared: list[Shared]) -> list[int]:
     """Return a cluster for each shared row: worth as much, every load off by one row at most."""
-    from scipy.optimize import linprog
-    from scipy.sparse import coo_array
+    from scipy.optimize import linear_sum_assignment
 
     if not shared:
         return []
-    of_cluster: dict[int, list[tuple[float, int, float]]] = {}
+    of_cluster: dict[int, list[tuple[float, int, float, float]]] = {}
+    unit = 0.0
     for i, row in enumerate(shared):
-        for j, share in zip(row.clusters, row.shares, strict=True):
-            of_cluster.setdefault(j, []).append((-row.size, i, share))
-    edges, of_slots, least = list[tuple[int, int]](), list[int](), list[float]()
+        best = max(row.values)
+        unit = max(unit, best - min(row.values))
+        for j, share, value in zip(row.clusters, row.shares, row.values, strict=True):
+            of_cluster.setdefault(j, []).append((-row.size, i, share, best - value))
+    n, of_slots, columns = len(shared), list[int](), list[list[float]]()
     for j, parts in of_cluster.items():
-        first, total = len(of_slots), math.fsum(share for _, _, share in parts)
+        total = math.fsum(share for _, _, share, _ in parts)
         n_full = math.floor(total + FULL)
         n_slots = n_full + (total - n_full > FULL)
-        of_slots.extend([j] * n_slots)
-        least.extend([1.0] * n_full + [0.0] * (n_slots - n_full))
+        # Full slots have a row before all else: none costs as much as one that stays empty.
+        slots = [[math.inf] * n for _ in range(n_slots)]
         begun = 0.0
-        for _, i, share in sorted(parts):
+        for _, i, share, loss in sorted(parts):
             ended = begun + share
             for slot in range(math.floor(begun + FULL / 10.0), min(math.ceil(ended), n_slots)):
-                if min(ended, slot + 1.0) - max(begun, float(slot)) > 0.0:
-                    edges.append((i, first + slot))
+                slots[slot][i] = loss / (unit or 1.0) - (n + 1.0) * (slot < n_full)
             begun = ended
-    n, worth = len(shared), [dict(zip(row.clusters, row.values, strict=True)) for row in shared]
-    loss = [max(worth[i].values()) - worth[i][of_slots[slot]] for i, slot in edges]
-    unit, ones = max(loss) or 1.0, [1.0] * len(edges)
-    places = list(range(len(edges)))
-    in_rows = coo_array((ones, ([i for i, _ in edges], places)), shape=(n, len(edges)))
-    in_slots = coo_array((ones, ([s for _, s in edges], places)), shape=(len(least), len(edges)))
-    full = [s for s, need in enumerate(least) if need]
-    open_slots = [s for s, need in enumerate(least) if not need]
-    in_slots = in_slots.tocsr()
-    options: dict[str, Any] = {}
-    if open_slots:
-        options = {"A_ub": in_slots[open_slots], "b_ub": [1.0] * len(open_slots)}
-    from scipy.sparse import vstack
-
-    found = linprog(
-        [one / unit for one in loss],
-        A_eq=vstack([in_rows.tocsr(), in_slots[full]]),
-        b_eq=[1.0] * (n + len(full)),
-        method="highs-ds",
-        **options,
-    )
-    if found.status != 0:
-        msg = f"HiGHS found no matching where shares are one: {found.message}"
-        raise RuntimeError(msg)
+        of_slots.extend([j] * n_slots)
+        columns.extend(slots)
     chosen = [-1] * n
-    for (i, slot), z in zip(edges, found.x.tolist(), strict=True):
-        if z > 0.5:
-            chosen[i] = of_slots[slot]
+    for slot, i in zip(*linear_sum_assignment(columns), strict=True):
+        chosen[i] = of_slots[slot]
     return chosen
-
-
-def best_whole(
-    values: list[list[float]],
-    sizes: list[float],
-    bounds: tuple[list[float], list[float]],
-    seconds: float,
-) -> tuple[list[int] | None, float | None]:
-    """Return labels wholly inside by branch and bound, or None, and what none is worth more than.
-
-    `values` is minus infinity where a pair is forbidden. The bound is None where no labels exist.
-    """
-    from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import coo_array
-
-    n, k = len(values), len(values[0])
-    best = [max(row) for row in values]
-    loss = [
-        [b - v if v > -math.inf else 0.0 for v in row] for row, b in zip(values, best, strict=True)
-    ]
-    unit = (max(map(max, loss)) or 1.0) / RANGE
-    mass = max(sizes) or 1.0
-    pairs = list(range(n * k))
-    by_row = coo_array(([1.0] * (n * k), ([p // k for p in pairs], pairs)), shape=(n, n * k))
-    entries = [sizes[p // k] / mass for p in pairs]
-    by_cluster = coo_array((entries, ([p % k for p in pairs], pairs)), shape=(k, n * k))
-    low, high = ([bound / mass for bound in side] for side in bounds)
-    found = milp(
-        [one / unit for row in loss for one in row],
-        constraints=[
-            LinearConstraint(by_row.tocsr(), 1.0, 1.0),
-            LinearConstraint(by_cluster.tocsr(), low, high),
-        ],
-        bounds=Bounds(0.0, [float(v > -math.inf) for row in values for v in row]),
-        integrality=[1] * (n * k),
-        options={"time_limit": seconds, "mip_rel_gap": 0.0},
-    )
-    if found.status == 2:
-        return None, None
-    most = math.fsum(best)
-    lost = found.mip_dual_bound if found.mip_dual_bound is not None else 0.0
-    bound = most - unit * (lost - 1e-5)
-    if found.x is None:
-        return None, bound
-    x = found.x.tolist()
-    return [max(range(k), key=x[i * k : (i + 1) * k].__getitem__) for i in range(n)], bound

@@ -118,7 +118,7 @@ def _best_step(
         w = size(here)[:, None]
         loss = xp.take(own, here)[:, None] - xp.take(scores, here, axis=0)
         found = best(loss, this.fall(-w) + loads.fall(w))
-        if found is not None and found[1] != cluster:
+        if found is not None:  # never its own: loads that grow and fall as much gain nothing
             return [(int(here[found[0]]), found[1])]
     else:
         w = size(others)

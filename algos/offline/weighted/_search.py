@@ -26,21 +26,20 @@ import array_api_compat as compat
 
 from ...bounds.loads import loads_of
 from ...bounds.sizes import SizeBounds
-from ...core.error_free import sum_of_differences
 from ...core.errors import InvalidValueError
-from ...core.reads import entries, read
+from ...core.reads import read
 from ...core.segments import segment_sum
 from ...core.types import Array
 from ...scores.blocks import row_blocks
-from ...scores.sources import ScoreSource, subsample
-from ...scores.statistics import places_of, score_range, strided_ids
+from ...scores.sources import subsample
+from ...scores.statistics import PART_ROWS, lead, places_of, scores_at, strided_ids
 from .._candidates import TrustRegion, all_candidates, collect_candidates
-from .._proof import rounding_of
+from .._proof import losses, rounding_of
 from .._smoothed_dual import RefinedPrices, SmoothedDual, refine_prices
 from .._trust_region import initial_region
 from ._corners import FreeRows, best_corner
 from ._infeasible import check_shares_exist
-from ._problem import PART_ROWS, Problem, in_size
+from ._problem import Problem, in_size
 from ._program import Shared
 
 __all__ = ["Found", "solved"]
@@ -57,10 +56,13 @@ CLAMPED, WIDEN, NARROW = 1.0 - 1e-9, 4.0, 0.5
 """Share of the radius from which on a price is clamped, and what happens to the radius of a price
 that was, and that was not."""
 
-TEMPERATURE, REHEATED, ON_BORDER, WINDOW = 0.03125, 4.0, 4.0, 8.0
+TEMPERATURE, REHEATED, ON_BORDER = 0.03125, 4.0, 4.0
 """First temperature of Newton's method in mean radii, that of the second time in units of the last
-one, rows of each cluster that nearly tie where it ends, and the lead of rows that the program has
-at first, in units of the last temperature."""
+one, and rows of each cluster that nearly tie where it ends."""
+
+WINDOW, NO_WINDOW = 8.0, 2.0**200
+"""Lead of rows that the program has at first, in units of the last temperature, and one that all
+rows have, whose products with sizes are finite."""
 
 PATIENCE = 4
 """Passes that miss the bounds before the question whether shares of rows meet them."""
@@ -135,9 +137,9 @@ def _is_clamped(region: TrustRegion, prices: Array) -> Array:
 
 def _next_region(region: TrustRegion, prices: Array) -> TrustRegion:
     """Around better prices: wider where they were clamped, else narrower."""
-    xp = compat.array_namespace(prices)
-    factors = xp.where(_is_clamped(region, prices), WIDEN + 0.0 * prices, NARROW + 0.0 * prices)
-    return TrustRegion(prices, factors * region.radius)
+    xp, radius = compat.array_namespace(prices), region.radius
+    is_clamped = _is_clamped(region, prices)
+    return TrustRegion(prices, xp.where(is_clamped, WIDEN * radius, NARROW * radius))
 
 
 def _by_size(sizes: Array, m: int) -> Array:
@@ -153,28 +155,22 @@ def _first_region(problem: Problem, prices: Array | None) -> TrustRegion:
     """Step 1: prices and how far they may be off."""
     xp, k = compat.array_namespace(problem.lower), problem.source.n_clusters
     n, zero = problem.source.group.n_total, xp.zeros_like(problem.lower)
-    start = TrustRegion(zero if prices is None else prices, zero + 1.0)
-    if n * k <= SMALL or k == 1:
-        return start
+    start = zero if prices is None else prices
     (total,) = read(xp.sum(problem.sizes))
-    if prices is None and total > 0.0:
+    if n * k <= SMALL or k == 1 or total == 0.0:
+        return TrustRegion(start, zero + 1.0)
+    if prices is None:
         drawn = subsample(in_size(problem, None), _by_size(problem.sizes, n))
         low, high = (n / total * b for b in (problem.lower, problem.upper))
         low = xp.clip(xp.astype(xp.floor(low), xp.int64), min=0)
-        high = xp.astype(xp.ceil(high), xp.int64)
-        device = compat.device(low)
-        counts = SizeBounds.from_counts(low, high, n_samples=n, xp=xp, device=device)
+        high, device = xp.astype(xp.ceil(high), xp.int64), compat.device(low)
         try:
+            counts = SizeBounds.from_counts(low, high, n_samples=n, xp=xp, device=device)
             return initial_region(drawn, counts)
         except InvalidValueError:  # of a sample; what is wrong with all rows, the passes say
             pass
-    ids = strided_ids(n, min(n, 2**12), zero)
-    scores = in_size(problem, start.center).take(ids)
-    ordered = xp.sort(scores, axis=1, descending=True)
-    leads = xp.where(xp.isfinite(ordered[:, 1]), ordered[:, 0] - ordered[:, 1], zero[0] - 1.0)
-    leads = [lead for lead in entries("leads", xp.sort(leads)) if 0.0 < lead < math.inf]
-    radius = 0.5 * leads[int(FREE_SHARE * len(leads))] if leads else score_range(scores)
-    return start._replace(radius=zero + radius)
+    some = in_size(problem, start).take(strided_ids(n, min(n, 2**12), zero))
+    return TrustRegion(start, zero + 0.5 * lead(some, FREE_SHARE))
 
 
 class _Lists(NamedTuple):
@@ -213,11 +209,10 @@ def _pass(problem: Problem, region: TrustRegion, width: int | None) -> _Pass:
         moves = xp.where(fixed < problem.lower, radius, xp.zeros_like(radius))
         moves = xp.where(fixed > problem.upper, -radius, moves)
         return _Pass(labels, [], prices + moves, bool(xp.any(moves != 0.0)), is_truncated)
-    values, sizes = _scores_of(problem.source, rows, names), xp.take(problem.sizes, rows)
+    values, sizes = scores_at(problem.source, rows, names), xp.take(problem.sizes, rows)
     free = FreeRows(names, values, sizes, fixed, problem.lower, problem.upper)
-    box, window = region.box, math.inf
+    box, window = None if width is None else region.box, NO_WINDOW
     if width is None:
-        box = prices - math.inf, prices + math.inf
         region = region._replace(radius=WIDER * radius)
     if width is not None or math.prod(values.shape) > SMALL:
         prices, window = _newton(free, xp.take(problem.divisors, rows), region)
@@ -228,17 +223,6 @@ def _pass(problem: Problem, region: TrustRegion, width: int | None) -> _Pass:
     labels = xp.where(is_free, xp.take(found.clusters, place), labels)
     shared = [row._replace(row=int(rows[row.row])) for row in found.shared]
     return _Pass(labels, shared, found.prices, found.is_stuck, is_truncated)
-
-
-def _scores_of(source: ScoreSource, rows: Array, names: Array) -> Array:
-    """The scores of the candidates as they are, float64."""
-    xp, parts = compat.array_namespace(names), list[Array]()
-    for start, stop in row_blocks(int(rows.shape[0]), PART_ROWS):
-        some = xp.astype(source.take(rows[start:stop]), xp.float64)
-        own = names[start:stop, :]
-        values = xp.take_along_axis(some, xp.clip(own, min=0), axis=1)
-        parts.append(xp.where(own >= 0, values, xp.full_like(values, -math.inf)))
-    return xp.concat(parts)
 
 
 def _newton(free: FreeRows, divisors: Array, region: TrustRegion) -> tuple[Array, float]:
@@ -261,15 +245,15 @@ def _newton(free: FreeRows, divisors: Array, region: TrustRegion) -> tuple[Array
     (mean,) = read(xp.mean(region.radius))
     k, least = region.center.shape[0], math.inf
     refined = RefinedPrices(region.center, TEMPERATURE * mean)
-    for start in (1.0, REHEATED):
+    for times in (1.0, REHEATED):
         # Loads at these prices are those of all rows: only what changes is that of a sample.
         labels = free.at(xp.argmax(free.priced(refined.prices), axis=1))
         whole, some = xp.take(labels, drawn), xp.ones_like(drawn)[:, None]
         some = segment_sum(some, whole, n_segments=k)[:, 0]
         known = rate * (free.fixed + loads_of(free.sizes, labels, k))
         dual = dual._replace(fixed_counts=known - xp.astype(some, xp.float64))
-        start = start * refined.temperature
-        refined = refine_prices(dual, refined.prices, start=start, fractional=ON_BORDER * k)
+        begun = times * refined.temperature
+        refined = refine_prices(dual, refined.prices, start=begun, fractional=ON_BORDER * k)
         least = min(least, refined.temperature)
     return refined.prices, WINDOW * least
 
@@ -279,16 +263,9 @@ def _proven(problem: Problem, done: _Pass) -> Found:
     xp, prices = compat.array_namespace(done.prices), done.prices
 
     def of_part(scores: Array, start: int, stop: int) -> list[float]:
-        scores = xp.astype(scores, xp.float64)
-        each = problem.sizes[start:stop, None] * prices
-        best = xp.argmax(scores + each, axis=1)[:, None]
-        label = done.labels[start:stop, None]
-        top, own = (
-            [xp.take_along_axis(part, place, axis=1)[:, 0] for part in (scores, each)]
-            for place in (best, label)
-        )
-        regret = xp.clip(sum_of_differences(top[0], own[0], top[1], own[1]), min=0.0)
-        return read(xp.sum(regret), xp.sum(own[0]), xp.sum(xp.abs(own[0])))
+        added = problem.sizes[start:stop, None] * prices
+        lost, own = losses(scores, added, done.labels[start:stop])
+        return read(xp.sum(lost), xp.sum(own), xp.sum(xp.abs(own)))
 
     def of_block(start: int, stop: int) -> list[float]:
         scores = problem.source.block(start, stop)

@@ -55,9 +55,10 @@ from ...scores.statistics import (
     strided_ids,
 )
 from .._proof import OfflineAssignment, in_unit, relative_gap, rounding_of
+from .._whole_program import best_whole
 from ..assignment import assign_source
 from ._problem import Problem, problem_of
-from ._program import best_whole, rounded
+from ._program import rounded
 from ._repair import repaired
 from ._search import Found, solved
 
@@ -185,6 +186,8 @@ def assign_weighted(
     """
     check_kind("bounds", bounds, LoadBounds, "build it by LoadBounds.from_loads or .from_ratios")
     check_interval("time_limit", time_limit, 0.0, math.inf)
+    for name, choice in (("repair", repair), ("exact", exact)):
+        check_kind(name, choice, bool, "give True or False")
     source = source_of_one_rank(scores, weights, bounds=bounds.lower, prices=prices)
     n, k = source.group.n_total, source.n_clusters
     check_shape("bounds.sizes", bounds.sizes, (n,))
@@ -310,7 +313,8 @@ def _whole(problem: Problem, labels: Array, bound: float, seconds: float) -> tup
     flat = entries("scores", xp.reshape(scores, (-1,)))
     values = [flat[i * k : (i + 1) * k] for i in range(n)]
     low, high = (entries("loads", side) for side in (problem.lower, problem.upper))
-    best, most = best_whole(values, entries("sizes", problem.sizes), (low, high), seconds)
+    sizes = entries("sizes", problem.sizes)
+    best, most, _ = best_whole(values, sizes, low, high, seconds=seconds)
     if most is None:
         msg = "no labels have loads inside the bounds: branch and bound has looked at all of them"
         msg = f"{msg}. To fix this, widen the bounds"

@@ -6,6 +6,8 @@ import pytest
 from dualclust.algos.bounds import SizeBounds
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 from dualclust.algos.offline.grouped import assign_linked
+from dualclust.algos.offline.grouped._links import links_of
+from dualclust.algos.offline.grouped._relaxation import merged
 from dualclust.algos.scores.sources import score_source
 from tests.compare import to_numpy
 from tests.judge_groups import judge_linked
@@ -95,6 +97,8 @@ def test_large_problems_say_that_nothing_was_found():
 def test_what_is_refused(links, error, words):
     with pytest.raises(error, match=words):
         assign_linked(np.zeros((6, 3)), free(6, 3), **links)
+    with pytest.raises(InvalidTypeError, match="bounds"):
+        assign_linked(np.zeros((6, 3)), (0, 6))
 
 
 def test_a_source_has_its_own_weights():
@@ -155,3 +159,13 @@ def test_without_pairs_it_is_the_plain_problem():
     found = assign_linked(scores, sizes, must_link=pairs(), cannot_link=pairs())
     assert found.objective == pytest.approx(dc.assign_exact(scores, sizes).objective)
     assert (found.status, found.n_repaired) == ("optimal", 0)
+
+
+def test_rows_of_a_block_have_its_mean_in_passes_and_by_their_ids():
+    scores = np.random.default_rng(7).normal(size=(6, 2))
+    links = links_of([(4, 1), (1, 5)], [(0, 4)], 2)
+    source = merged(score_source(scores), free(6, 2), links).of_means()
+    expected = scores.copy()
+    expected[[1, 4, 5]] = scores[[1, 4, 5]].mean(axis=0)
+    np.testing.assert_allclose(source.block(1, 6), expected[1:], rtol=1e-15)
+    np.testing.assert_allclose(source.take(np.asarray([5, 0, 4])), expected[[5, 0, 4]], rtol=1e-15)

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
+from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 from dualclust.algos.offline.grouped import assign_partial
 from dualclust.algos.scores.sources import score_source
 from tests.problems import best_value
@@ -62,14 +62,15 @@ def test_a_source_and_a_gap_on_many_rows():
     )
     assert near.gap <= 1e-3
     assert near.objective <= whole.upper_bound
-    again = assign_partial(
-        scores,
-        max_out=400,
-        out_score=3.0,
-        min_count=3000,
-        prices=(whole.prices, whole.out_price),
-    )
-    assert again.objective == pytest.approx(whole.objective)
+
+
+@pytest.mark.parametrize("price", [-2.0, -5.0])
+def test_prices_are_where_the_search_begins(price):
+    """All from -6 to -1 are best ones here: the result is near the one that is given."""
+    scores = np.asarray([[-1.0], [-4.0], [-2.5], [-9.0]])
+    found = assign_partial(scores, max_out=1, out_score=-3.0, prices=(np.zeros(1), price))
+    assert found.labels.tolist() == [0, 0, 0, -1]
+    assert abs(found.out_price - price) < 0.5
 
 
 def test_what_is_refused():
@@ -80,5 +81,15 @@ def test_what_is_refused():
         assign_partial(scores, max_out=1, out_score=np.inf)
     with pytest.raises(InfeasibleBoundsError):
         assign_partial(scores, max_out=1, max_count=1)
+    for prices, words in (
+        (3, "prices must be a pair"),
+        ((np.zeros(2),), "prices must be a pair"),
+        ((np.zeros(3), 0.0), "prices"),
+        ((np.zeros(2), np.inf), "prices"),
+    ):
+        with pytest.raises((InvalidTypeError, InvalidValueError), match=words):
+            assign_partial(scores, max_out=1, prices=prices)
+    with pytest.raises(InvalidTypeError, match="out_score"):
+        assign_partial(scores, max_out=1, out_score=True)
     with pytest.raises(InvalidValueError, match="unit"):
         assign_partial(score_source(scores, np.full(4, 3.0)), max_out=1)

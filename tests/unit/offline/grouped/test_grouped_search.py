@@ -6,6 +6,7 @@ import pytest
 from dualclust.algos.bounds import GroupBounds, SizeBounds
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
 from dualclust.algos.offline.grouped import assign_grouped
+from dualclust.algos.offline.grouped._search import Found, _proof, problem_of
 from dualclust.algos.scores.sources import score_source
 from tests.compare import to_numpy
 from tests.grouped_problems import Grouped, best_grouped, grouped_problem
@@ -99,6 +100,21 @@ def rows_of_groups(n, k, seed, *, n_groups=3):
     return scores, groups.astype(np.int64)
 
 
+def counted(scores):
+    """Scores that count the rows of their passes, and those that are taken by their ids."""
+    plain, passed, taken = score_source(scores), [], []
+
+    def block(start, stop):
+        passed.append(stop - start)
+        return plain.block(start, stop)
+
+    def take(ids):
+        taken.append(len(ids))
+        return plain.take(ids)
+
+    return plain._replace(block=block, take=take), passed, taken
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_radius_newton_and_levels_lead_to_the_optimum(seed):
     """Too many rows for lists of all clusters: the proof adds up all scores."""
@@ -106,11 +122,23 @@ def test_radius_newton_and_levels_lead_to_the_optimum(seed):
     scores, groups = rows_of_groups(n, k, seed)
     sizes = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
     bounds = GroupBounds.from_shares(groups, k, lower=0.8, upper=1.3)
-    found = assign_grouped(scores, sizes, bounds)
+    source, passed, taken = counted(scores)
+    found = assign_grouped(source, sizes, bounds)
     judge_grouped(scores, sizes, bounds, found)
     assert found.status == "optimal"
     assert np.count_nonzero(found.group_prices) > k  # bounds of both kinds bind
     assert np.count_nonzero(found.prices)
+    # The quarter of the rows leads so near that a pass of candidates and one of the proof do,
+    # beside that of the judge of all tests.
+    assert sum(passed) <= 3 * n
+    assert sum(taken) < 1.2 * n
+    unit = 2.0**-300
+    source, passed, taken = counted(unit * scores.astype(float))
+    prices = unit * found.prices, unit * found.group_prices
+    again = assign_grouped(source, sizes, bounds, prices=prices)
+    assert again.objective == pytest.approx(unit * found.objective, rel=1e-12)
+    assert sum(passed) <= 4 * n  # one more finds the largest score
+    assert sum(taken) < 0.5 * n
 
 
 def test_many_rows_with_pairs_that_are_forbidden():
@@ -135,19 +163,14 @@ def test_a_start_that_is_far_off_widens_the_search():
     """Not once all clusters are candidates of all rows, which is the last of a dozen passes."""
     n, k = 48_000, 12
     scores, groups = rows_of_groups(n, k, 4)
-    plain, read = score_source(scores), []
-
-    def block(start, stop):
-        read.append(stop - start)
-        return plain.block(start, stop)
-
+    source, passed, _ = counted(scores)
     sizes = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
     bounds = GroupBounds.from_shares(groups, k, lower=0.8, upper=1.3)
     rng = np.random.default_rng(4)
     away = rng.normal(size=k), rng.normal(size=(3, k))
-    found = assign_grouped(plain._replace(block=block), sizes, bounds, prices=away)
+    found = assign_grouped(source, sizes, bounds, prices=away)
     assert found.status == "optimal"
-    assert sum(read) <= 9 * n
+    assert sum(passed) <= 9 * n
 
 
 def test_without_groups_it_is_the_plain_problem():
@@ -192,3 +215,34 @@ def test_scores_of_any_scale_and_weights():
     best = best_grouped(problem._replace(scores=weights[:, None] * problem.scores))
     assert found.objective == pytest.approx(best, abs=1e-9)
     assert to_numpy(found.labels).shape == (n,)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_proof_is_the_dual_value_less_the_objective(seed):
+    """For any labels inside the bounds, and any prices of clusters and of groups in them."""
+    rng = np.random.default_rng(seed)
+    n, k = 40, 3
+    scores, labels = rng.normal(size=(n, k)), rng.integers(0, k, n)
+    groups, each = rng.integers(-1, 2, n), np.arange(2)[:, None]
+    counts = np.bincount(labels, minlength=k)
+    in_groups = ((groups == each)[:, :, None] & (labels[:, None] == np.arange(k))).sum(axis=1)
+    sizes = SizeBounds.from_counts(np.maximum(counts - 2, 0), counts + 1, n_samples=n)
+    bounds = GroupBounds.from_counts(
+        groups, k, lower=np.maximum(in_groups - 1, 0), upper=in_groups + 2
+    )
+    problem = problem_of(score_source(scores), sizes, bounds)
+    p, q = rng.normal(size=k), rng.normal(size=(2, k))
+    binds = problem.cells[1:, :] < problem.n_cells
+    q = np.where(binds, q, 0.0)
+    nodes = np.concatenate([(p + q)[binds], p])
+    found = _proof(problem, Found(labels, nodes, False))
+    added = p + np.concatenate([np.zeros((1, k)), q])[groups + 1]
+    paid = [
+        np.where(price > 0.0, low * price, high * price).sum()
+        for price, low, high in ((p, sizes.lower, sizes.upper), (q, bounds.lower, bounds.upper))
+    ]
+    value, objective = (scores + added).max(axis=1).sum() - sum(paid), scores[range(n), labels]
+    assert found.objective == pytest.approx(objective.sum(), abs=1e-12)
+    assert found.size == pytest.approx(abs(objective).sum(), abs=1e-12)
+    assert found.lost == pytest.approx(value - objective.sum(), abs=1e-10)
+    assert found.lost >= value - objective.sum() > 1.0

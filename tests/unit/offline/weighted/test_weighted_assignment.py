@@ -11,10 +11,9 @@ from dualclust.algos.core.errors import (
     InvalidValueError,
 )
 from dualclust.algos.offline.weighted import assign_weighted
-from dualclust.algos.offline.weighted._program import Shared, rounded
-from dualclust.algos.offline.weighted._repair import repaired
+from dualclust.algos.offline.weighted._problem import problem_of
 from dualclust.algos.scores.sources import alone, score_source
-from tests.judge_weighted import judge_no_shares, judge_weighted
+from tests.judge_weighted import judge_weighted
 
 
 def problem(n=300, k=5, seed=0):
@@ -107,26 +106,6 @@ def test_no_whole_rows_fit():
         assign_weighted(scores, bounds, exact=True)
 
 
-@pytest.mark.parametrize(
-    ("forbid", "low", "high", "clusters", "words"),
-    [
-        ((slice(30, None), [1, 3]), [0, 1, 0, 1, 0], 9.0, (1, 3), "clusters 1 and 3 need at least"),
-        ((slice(None), 2), [0, 0, 0.1, 0, 0], 9.0, (2,), "cluster 2 needs at least 2.0000% of all"),
-        ((slice(100, None), [0, 1, 2, 3]), 0.0, [9, 9, 9, 9, 1.5], (4,), "may join only cluster 4"),
-    ],
-)
-def test_shares_of_rows_do_not_fit_forbidden_pairs(forbid, low, high, clusters, words):
-    scores, sizes = problem(60 if clusters == (1, 3) else 300)
-    scores[forbid] = -np.inf
-    if clusters == (1, 3):
-        sizes[:30] = 0.1
-    bounds = LoadBounds.from_ratios(sizes, 5, lower=low, upper=high)
-    with pytest.raises(InfeasibleBoundsError, match=words) as error:
-        assign_weighted(scores, bounds)
-    assert error.value.clusters == clusters
-    judge_no_shares(scores, bounds)
-
-
 def test_what_is_refused():
     scores, sizes = problem()
     bounds = LoadBounds.from_loads(sizes, 5)
@@ -141,6 +120,8 @@ def test_what_is_refused():
         (lambda: assign_weighted(scores.astype(int), bounds), InvalidTypeError, "scores"),
         (lambda: assign_weighted(scores * np.nan, bounds), InvalidValueError, "row 0"),
         (lambda: assign_weighted(scores, bounds, prices=np.ones(3)), InvalidValueError, "prices"),
+        (lambda: assign_weighted(scores, bounds, repair="yes"), InvalidTypeError, "repair"),
+        (lambda: assign_weighted(scores, bounds, exact=1), InvalidTypeError, "exact"),
         (lambda: assign_weighted(other, bounds, weights=sizes), InvalidValueError, "weights must"),
         (lambda: assign_weighted(shared, bounds), InvalidValueError, "one rank"),
         (lambda: assign_weighted(scores, bounds, time_limit=-1), InvalidValueError, "time_limit"),
@@ -163,32 +144,12 @@ def test_what_is_refused():
     assert issubclass(DeviceMismatchError, InvalidValueError)
 
 
-def test_shared_rows_take_slots_in_the_order_of_their_sizes():
-    """Two rows of shares that add up to one and a half: a full slot has one, an open one may."""
-    rows = [
-        Shared(0, 5.0, [0, 1], [0.5, 0.5], [1.0, 0.0]),
-        Shared(1, 3.0, [0, 1], [0.5, 0.5], [1.0, 0.0]),
-        Shared(2, 1.0, [0, 1], [0.5, 0.5], [1.0, 0.0]),
-    ]
-    chosen = rounded(rows)
-    assert chosen.count(0) == 2  # worth as much as the shares: 1.5, rounded up
-    assert chosen[2] == 0 or chosen[0] != chosen[1]  # the first slot of each has one of two
-    assert rounded([]) == []
-
-
-def test_a_repair_swaps_where_no_move_helps():
-    scores = np.asarray([[0.0, -1.0], [0.0, -1.0], [-1.0, 0.0]])
-    sizes, labels = np.asarray([4.0, 3.0, 2.0]), np.asarray([0, 0, 1])
-    least, most = np.asarray([6.0, 3.0]), np.asarray([6.0, 3.0])
-    found = repaired(scores, sizes, labels, np.asarray([7.0, 2.0]), least, most)
-    assert found.tolist() == [0, 1, 0]
-    assert repaired(scores, sizes, labels, np.asarray([7.0, 2.0]), least - 0.5, most - 0.5) is None
-    scores[1, 1] = scores[0, 1] = -np.inf
-    assert repaired(scores, sizes, labels, np.asarray([7.0, 2.0]), least, most) is None
-
-
-def test_a_repair_fills_what_lacks():
-    scores = np.asarray([[0.0, -1.0], [0.0, -3.0], [-1.0, 0.0]])
-    sizes, labels = np.asarray([2.0, 2.0, 2.0]), np.asarray([0, 0, 1])
-    loads, least, most = np.asarray([4.0, 2.0]), np.asarray([0.0, 3.0]), np.asarray([9.0, 9.0])
-    assert repaired(scores, sizes, labels, loads, least, most).tolist() == [1, 0, 1]
+def test_pairs_that_no_labels_inside_have_are_forbidden_in_passes_and_by_ids():
+    sizes = np.random.default_rng(2).integers(1, 9, 3000).astype(float)
+    bounds = LoadBounds.from_loads(sizes, 2, upper=[1e9, 5.0])
+    source = problem_of(score_source(np.zeros((3000, 2))), bounds)[0].source
+    expected = np.where(sizes > 5.0, -np.inf, 0.0)
+    np.testing.assert_array_equal(source.block(2000, 2999)[:, 1], expected[2000:2999])
+    ids = np.asarray([2900, 7, 1500])
+    np.testing.assert_array_equal(source.take(ids)[:, 1], expected[ids])
+    assert not source.block(0, 3000)[:, 0].any()

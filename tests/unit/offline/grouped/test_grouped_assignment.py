@@ -23,6 +23,10 @@ def test_arguments_that_do_not_fit():
     prices = np.asarray([np.nan, 0.0]), np.zeros((2, 2))
     with pytest.raises(InvalidValueError, match="must be finite"):
         assign_grouped(scores, sizes, bounds, prices=prices)
+    with pytest.raises(InvalidTypeError, match="pair of arrays"):
+        assign_grouped(scores, sizes, bounds, prices=np.zeros(3))
+    with pytest.raises(InvalidTypeError, match="bounds"):
+        assign_grouped(scores, (0, 5), bounds)
     scores[3, 1] = np.nan
     with pytest.raises(InvalidValueError, match="row 3"):
         assign_grouped(scores, sizes, bounds)
