@@ -51,9 +51,12 @@ __all__ = [
     "AssignmentState",
     "assign",
     "assign_stream",
+    "check_arguments",
     "init_state",
     "next_pass",
+    "raise_not_finite",
     "relaxed",
+    "remaining_samples",
 ]
 
 STREAM_SAMPLES_PER_CLUSTER = 1000
@@ -261,12 +264,12 @@ def assign(
     >>> labels, state.counts
     (array([0, 0, 1, 1]), array([2, 2]))
     """
-    xp = _check_arguments(scores, bounds, state, steps)
+    xp = check_arguments(scores, bounds, state, steps)
     n = scores.shape[0]
     state = init_state(bounds) if state is None else state
     check_same_place(scores=scores, bounds=bounds.lower, state=state.counts)
     check_shape("state.counts", state.counts, (bounds.n_clusters,))
-    remaining = _remaining(n, state, bounds)
+    remaining = remaining_samples(n, state, bounds)
     if steps is None:
         n_pass = bounds.n_samples or STREAM_SAMPLES_PER_CLUSTER * bounds.n_clusters
         steps = measured_steps(bounds, n_samples=n_pass)
@@ -293,7 +296,7 @@ def assign(
             free_sign=steps.free_sign,
         )
         if bad_row >= 0:
-            _raise_not_finite(scores, first + bad_row)
+            raise_not_finite(scores, first + bad_row)
         if not math.isinf(steps.l1_radius):  # the projection of CoKe Theorem 1
             rho = project_l1_ball(rho, steps.l1_radius)
             rho_up = project_l1_ball(rho_up, steps.l1_radius)
@@ -307,7 +310,7 @@ def assign(
     return Assignment(xp.concat(labels), state)
 
 
-def _check_arguments(
+def check_arguments(
     scores: Array, bounds: SizeBounds, state: AssignmentState | None, steps: StepRule | None
 ) -> Namespace:
     """Check the arguments of `assign`; return the library of the scores."""
@@ -332,7 +335,7 @@ def _check_arguments(
     return xp
 
 
-def _remaining(n: int, state: AssignmentState, bounds: SizeBounds) -> int:
+def remaining_samples(n: int, state: AssignmentState, bounds: SizeBounds) -> int:
     """Return how many samples of the pass are left, these n included; -1 if it is unknown."""
     remaining = -1 if bounds.n_samples is None else bounds.n_samples - state.seen
     if bounds.n_samples is not None and n > remaining:
@@ -362,7 +365,7 @@ def _check_can_end_inside(state: AssignmentState, bounds: SizeBounds, remaining:
         raise InvalidValueError(msg)
 
 
-def _raise_not_finite(scores: Array, row: int) -> None:
+def raise_not_finite(scores: Array, row: int) -> None:
     xp = compat.array_namespace(scores)
     column = int(xp.argmin(xp.astype(xp.isfinite(scores[row, :]), xp.int8)))
     msg = (
