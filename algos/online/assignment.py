@@ -37,9 +37,10 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ...backends import kernel
+from ..bounds.loads import LoadBounds
 from ..bounds.sizes import SizeBounds, check_bounds
 from ..core.checks import check_kind, check_real, check_same_place, check_shape, check_values
-from ..core.errors import InvalidValueError
+from ..core.errors import InvalidTypeError, InvalidValueError
 from ..core.projections import project_l1_ball
 from ..core.reads import read
 from ..core.types import Array, Namespace
@@ -52,6 +53,7 @@ __all__ = [
     "assign",
     "assign_stream",
     "check_arguments",
+    "check_stream_bounds",
     "init_state",
     "next_pass",
     "raise_not_finite",
@@ -149,9 +151,21 @@ def assign_stream(
     return stacked, duals.lower, duals.upper, counts, -1
 
 
+def check_stream_bounds(bounds: SizeBounds) -> None:
+    """Raise unless `bounds` are of sizes: a stream cannot keep loads (docs/math/completion.md)."""
+    if isinstance(bounds, LoadBounds):
+        msg = (
+            "bounds must be a SizeBounds for a stream, got a LoadBounds: no online rule can keep "
+            "loads inside for any order. To fix this, label all rows by assign_weighted, or rows "
+            "that come later by the largest scores + size * prices of what it returned"
+        )
+        raise InvalidTypeError(msg)
+    check_bounds(bounds)
+
+
 def init_state(bounds: SizeBounds) -> AssignmentState:
     """Return the state before the first sample, on the library and device of `bounds`."""
-    check_bounds(bounds)
+    check_stream_bounds(bounds)
     xp, device = compat.array_namespace(bounds.lower), compat.device(bounds.lower)
     duals = init_duals(bounds.lower.shape, xp=xp, device=device)
     counts = xp.zeros(bounds.lower.shape, dtype=xp.int64, device=device)
@@ -316,7 +330,7 @@ def check_arguments(
     """Check the arguments of `assign`; return the library of the scores."""
     xp = check_real("scores", scores)
     check_values("scores", scores)
-    check_bounds(bounds)
+    check_stream_bounds(bounds)
     if state is not None:
         check_kind("state", state, AssignmentState, BEGIN)
     if steps is not None:

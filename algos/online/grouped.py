@@ -39,9 +39,16 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ..bounds.groups import GroupBounds, check_counts_exist
-from ..bounds.sizes import SizeBounds, check_bounds
-from ..core.checks import check_finite, check_integral, check_kind, check_same_place, check_shape
-from ..core.errors import InvalidValueError
+from ..bounds.sizes import SizeBounds
+from ..core.checks import (
+    check_finite,
+    check_integral,
+    check_kind,
+    check_same_place,
+    check_shape,
+    shown,
+)
+from ..core.errors import InvalidTypeError, InvalidValueError
 from ..core.reads import entries, read
 from ..core.segments import segment_sum
 from ..core.types import Array
@@ -50,6 +57,7 @@ from .assignment import (
     STREAM_SAMPLES_PER_CLUSTER,
     AssignmentState,
     check_arguments,
+    check_stream_bounds,
     init_state,
     raise_not_finite,
     remaining_samples,
@@ -133,7 +141,9 @@ def group_rule(groups: GroupBounds, steps: StepRule) -> DualRule:
     some = xp.clip(sizes, min=1.0)
     lower, upper = (xp.astype(part, xp.float64) / some for part in (groups.lower, groups.upper))
     most = max(1.0, steps.chunk_size / groups.n_clusters)
-    step_size = steps.step_size * xp.clip(groups.groups.shape[0] / some, max=most)
+    # Two arrays are divided: torch multiplies a number by the reciprocal of a tensor.
+    times = xp.full_like(some, float(groups.groups.shape[0])) / some
+    step_size = steps.step_size * xp.clip(times, max=most)
     return DualRule(lower, xp.where(sizes == 0.0, 1.0, upper), step_size, steps.chunk_size)
 
 
@@ -162,7 +172,7 @@ def init_grouped_state(
     InvalidValueError, InvalidTypeError, DeviceMismatchError
         For arguments that do not fit, and prices that are not finite.
     """
-    check_bounds(bounds)
+    check_stream_bounds(bounds)
     check_kind("groups", groups, GroupBounds, BOUNDS)
     check_same_place(bounds=bounds.lower, groups=groups.groups)
     check_shape("groups.lower", groups.lower, (groups.n_groups, bounds.n_clusters))
@@ -175,6 +185,10 @@ def init_grouped_state(
     zeros = xp.astype(xp.zeros_like(groups.lower), xp.float64)
     of_groups = Duals(zeros, zeros)
     if prices is not None:
+        if not isinstance(prices, tuple) or len(prices) != 2:
+            msg = f"prices must be a pair of arrays, got {shown(prices)} ({type(prices).__name__})"
+            msg = f"{msg}. To fix this, pass the prices of a state"
+            raise InvalidTypeError(msg)
         p, q = prices
         check_same_place(bounds=bounds.lower, p=p, q=q)
         for name, price, shape in (("prices[0]", p, (k,)), ("prices[1]", q, (groups.n_groups, k))):

@@ -163,7 +163,8 @@ class PricedLabels(SizePrices):
         )
         if epsilon is not None:
             check_interval("epsilon", epsilon, 0.0, math.inf, open_low=True)
-        self.epsilon, self.n_groups = epsilon, None if groups is None else groups.n_groups
+        self.epsilon = epsilon
+        self.n_groups: int | None = None
         if groups is not None:
             self._add_groups(groups, lower, upper, device)
 
@@ -200,6 +201,7 @@ class PricedLabels(SizePrices):
         fix = "build it by GroupBounds.from_counts or .from_shares"
         check_kind("groups", groups, GroupBounds, fix)
         k, steps = self.n_clusters, self.steps
+        self.n_groups = groups.n_groups
         check_shape("groups.lower", groups.lower, (groups.n_groups, k))
         if steps.mean_over_chunk or not math.isinf(steps.l1_radius):
             msg = (
