@@ -281,7 +281,9 @@ has 3 samples, of which all clusters take at most 2. To fix this, widen the boun
     if found.flow_value == sum(d for d in left if d > 0):
         counts = [low[g * k : (g + 1) * k] for g in range(n_groups)] + [[0] * k]
         flow = found.flow.tocoo()
-        for a, b, sent in zip(*(part.tolist() for part in (flow.row, flow.col, flow.data)), strict=True):
+        for a, b, sent in zip(
+            *(part.tolist() for part in (flow.row, flow.col, flow.data)), strict=True
+        ):
             if a <= n_groups < b < root:
                 counts[a][b - n_groups - 1] += sent
         return _array(counts, groups.groups, k)

@@ -1,8 +1,8 @@
 """Online assignment: samples get labels one by one, and dual prices keep the sizes inside bounds.
 
-`assign` labels a stream once; its counts always end inside the bounds. `update_duals` is its dual
-step, `assign_grouped_stream` keeps bounds on groups in clusters as well, `measured_steps` determines how fast prices move, and the certificates state what prices and
-labels prove.
+`assign` labels a stream once; its counts always end inside the bounds. `assign_grouped_stream`
+keeps bounds on groups in clusters as well. `update_duals` is their dual step, `measured_steps`
+determines how fast prices move, and the certificates state what prices and labels prove.
 """
 
 from .assignment import (

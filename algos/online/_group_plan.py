@@ -1,11 +1,11 @@
 r"""Counts that a stream with groups can still end with, and which cluster its next row may join.
 
-Of a pass the samples of each group are known, ``n_g``. A *plan* is one way to end it: whole numbers
-``x_gk``, at least the counts ``n_gk`` so far, inside all bounds, with ``sum_k x_gk = n_g``. A row of
-group g may join cluster k if and only if some plan has ``x_gk > n_gk``. One plan is enough to tell:
-where it has not, another one has if and only if ``x_gk < U_gk`` and the residual network of this
-one has a path from cluster k to group g (docs/math/completion.md). A unit along that path, and on
-from group g to cluster k, changes the plan.
+Of a pass the samples of each group are known, ``n_g``. A *plan* is one way to end it: whole
+numbers ``x_gk``, at least the counts ``n_gk`` so far, inside all bounds, with ``sum_k x_gk = n_g``.
+A row of group g may join cluster k if and only if some plan has ``x_gk > n_gk``. One plan is enough
+to tell: where it has not, another one has if and only if ``x_gk < U_gk`` and the residual network
+of this one has a path from cluster k to group g (docs/math/completion.md). A unit along that path,
+and on from group g to cluster k, changes the plan.
 
 =====================  ========================  ===============================
 arc                    there while               a unit along it plans

@@ -380,6 +380,7 @@ def _check_can_end_inside(state: AssignmentState, bounds: SizeBounds, remaining:
 
 
 def raise_not_finite(scores: Array, row: int) -> None:
+    """Raise an error that names the first entry of a row that is not finite."""
     xp = compat.array_namespace(scores)
     column = int(xp.argmin(xp.astype(xp.isfinite(scores[row, :]), xp.int8)))
     msg = (

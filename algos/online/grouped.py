@@ -21,14 +21,14 @@ If the samples of each group, ``n_g``, are known, a row joins the best of the cl
 once, and equal to them where no bound on a group binds. Without ``n_g`` no rule can keep the
 bounds (docs/math/completion.md).
 
-==============  =====================  ==========  =================================================
-symbol          here                   shape       meaning
-==============  =====================  ==========  =================================================
-:math:`p_k`     ``prices[0]``          (k,)        in units of score
-:math:`q_{gk}`  ``prices[1]``          (G, k)      added for samples of group g
-:math:`n_{gk}`  ``group_counts``       (G + 1, k)  labels of this pass so far; the last row: no group
-:math:`x_{gk}`  ``plan``               (G + 1, k)  counts inside all bounds that the pass can end with
-==============  =====================  ==========  =================================================
+==============  ================  ==========  ====================================================
+symbol          here              shape       meaning
+==============  ================  ==========  ====================================================
+:math:`p_k`     ``prices[0]``     (k,)        in units of score
+:math:`q_{gk}`  ``prices[1]``     (G, k)      added for samples of group g
+:math:`n_{gk}`  ``group_counts``  (G + 1, k)  labels of this pass so far; the last row: no group
+:math:`x_{gk}`  ``plan``          (G + 1, k)  counts inside all bounds that a pass can end with
+==============  ================  ==========  ====================================================
 """
 
 from __future__ import annotations

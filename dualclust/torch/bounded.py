@@ -99,7 +99,12 @@ class Bounded(nn.Module):
         """Take over a saved state of the same bounds; prices of others would mean nothing."""
         for name in BOUNDS:
             saved, own = state_dict.get(prefix + name), getattr(self, name, None)
-            if saved is None or own is None or saved.shape != own.shape or torch.equal(saved.to(own), own):
+            if (
+                saved is None
+                or own is None
+                or saved.shape != own.shape
+                or torch.equal(saved.to(own), own)
+            ):
                 continue
             error_msgs: list[str] = lists[-1]
             error_msgs.append(

@@ -89,19 +89,22 @@ class PricedLabels(SizePrices):
 
     Notes
     -----
-    ``forward(scores, weights=None, groups=None)`` takes scores (..., k) of any real dtype, also under autocast
-    (they are computed in float64), and returns (...,) int64 labels, ties to the lowest index, or
-    (..., k) soft labels whose rows sum to 1, of the dtype of the scores but at least float32. No
-    gradient passes. `weights` (...,), boolean or integer, says how often a row counts: 0 for
-    padding. Minus infinity forbids a pair. A row with NaN is not refused, which would take a read:
-    it moves no price, its hard label is its first NaN, and its soft label is NaN. `groups` (...,),
-    integer, is needed with bounds on groups, and refused without: the group of each row, -1 for
-    none. On the CPU a group that is not there is refused, on a device PyTorch's own assertion ends.
+    ``forward(scores, weights=None, groups=None)`` takes scores (..., k) of any real dtype, also
+    under autocast (they are computed in float64), and returns (...,) int64 labels, ties to the
+    lowest index, or (..., k) soft labels whose rows sum to 1, of the dtype of the scores but at
+    least float32. No gradient passes. `weights` (...,), boolean or integer, says how often a row
+    counts: 0 for padding. `groups` (...,), integer, is needed with bounds on groups and refused
+    without: the group of each row, -1 for none. On the CPU a group that is not there is refused, on
+    a device PyTorch's own assertion ends. Minus infinity forbids a pair. A row with NaN is not
+    refused, which would take a read: it moves no price, its hard label is its first NaN, and its
+    soft label is NaN.
 
-    Guarantee: that of `SizePrices`. It is for the hard labels; columns of soft labels add up to
-    about the same sizes, the nearer the smaller epsilon is. Cost O(b k); no read of a value, about
-    thirty operations on the device, and one all-reduce of k + 1 integers if there are several
-    ranks (with G groups 1 + k + G k of them, and fifteen operations more). The ranks' labels and prices are those of one process with the whole batch, to the bit.
+    Guarantee: that of `SizePrices`, and with `groups` the same for each group, as for a stream of
+    its own. It is for the hard labels; columns of soft labels add up to about the same sizes, the
+    nearer the smaller epsilon is. Cost O(b k); no read of a value, about thirty operations on the
+    device, and one all-reduce of k + 1 integers if there are several ranks; with G groups, half
+    as many operations more, and G k integers more. The ranks' labels and prices are those of one
+    process with the whole batch, to the bit.
     Source: CoKe Eq. 10, 11 and 18; SeCu supplement, section 2. Claims: docs/claims.md#R1, #R3.
 
     Examples

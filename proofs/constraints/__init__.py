@@ -1,4 +1,4 @@
-"""Labels under further constraints than sizes: groups (L1, in streams L4), pairs of rows (L2, L3)."""
+"""Labels under further constraints: groups (L1), in streams (L4), and pairs of rows (L2, L3)."""
 
 from . import groups_and_pairs, streams
 

@@ -38,18 +38,20 @@ def _can_end(counts: Ints, totals: Ints, low: Any, high: Any, least: Ints, most:
     id="L4",
     paper="dualclust",
     place="Groups in streams",
-    statement="Labels of `assign_grouped_stream` end inside all bounds, for any scores and any order"
-    " of a stream whose groups' totals are known, and each is the best at its prices of the clusters"
-    " from which some labels of the rest end inside. Without the totals no online rule does.",
+    statement="Labels of `assign_grouped_stream` end inside all bounds, for any scores and any"
+    " order of a stream whose groups' totals are known. Each is the best, at its prices, of the"
+    " clusters from which some labels of the rest end inside. Without the totals no online rule"
+    " does.",
     hypotheses="Finite scores, and bounds around the counts of some labels.",
     status=Status.HOLDS,
     derivation="""
-    *The rule.* A plan x, whole counts of groups in clusters inside all bounds, with the right totals
-    and x >= n, is there at the start. A row of group g that joins a cluster with x_gk > n_gk keeps
-    it one, and some cluster has that, since group g has rows left. If x_gk = n_gk, let x' be a plan
-    with x'_gk > n_gk: x' - x is a circulation of the network of groups, clusters and the root, a sum
-    of circles of residual arcs, one of which takes the arc from g to k. That circle alone leads from
-    x to a plan with x_gk > n_gk, so that a search in the residual network finds one if there is one.
+    *The rule.* A plan x, whole counts of groups in clusters inside all bounds, with the right
+    totals and x >= n, is there at the start. A row of group g that joins a cluster with x_gk > n_gk
+    keeps it one, and some cluster has that, since group g has rows left. If x_gk = n_gk, let x' be
+    a plan with x'_gk > n_gk: x' - x is a circulation of the network of groups, clusters and the
+    root, a sum of circles of residual arcs, one of which takes the arc from g to k. That circle
+    alone leads from x to a plan with x_gk > n_gk, so that a search in the residual network finds
+    one if there is one.
 
     *The counterexample.* Two clusters of one row each. Rows of group 1 may join the first alone,
     those of group 2 the second alone, those of group 0 either. The first row is of group 0: if one
@@ -78,8 +80,11 @@ def streams_end_inside() -> float:
         order, scores = rng.permutation(n), rng.normal(size=(n, k))
         state, counts = grouped.init_grouped_state(bounds, groups), np.zeros_like(cells)
         for row, of_row in zip(scores, of_rows[order], strict=True):
-            one = np.eye(g + 1, dtype=np.int64)[of_row][:, None] * np.eye(k, dtype=np.int64)[:, None]
-            may = [_can_end(counts + e, totals, low, high, least, most) for e in one]
+            may = np.zeros(k, np.bool_)
+            for j in range(k):
+                then = counts.copy()
+                then[of_row, j] += 1
+                may[j] = _can_end(then, totals, low, high, least, most)
             p, q = state.prices
             priced = row + (np.concatenate([q, np.zeros((1, k))])[of_row] + p)
             best = int(np.argmax(np.where(may, priced, -np.inf)))
@@ -89,7 +94,8 @@ def streams_end_inside() -> float:
             wrong += int(labels[0] != best)
             counts[of_row, labels[0]] += 1
         outside = (counts < least) | (counts > most)
-        wrong += int(outside.sum()) + int(((counts.sum(axis=0) < low) | (counts.sum(axis=0) > high)).sum())
+        sizes = counts.sum(axis=0)
+        wrong += int(outside.sum()) + int(((sizes < low) | (sizes > high)).sum())
     return float(wrong + _first_labels_agree())
 
 

@@ -16,9 +16,12 @@ from dualclust.torch import PricedLabels, PricedRouter
 K, B = 4, 32
 DRAWS = np.random.default_rng(0)
 OF_ROWS = torch.from_numpy(DRAWS.choice([-1, 0, 1], 8 * B * 10, p=[0.1, 0.6, 0.3]))
-LIKES = torch.from_numpy(DRAWS.random((len(OF_ROWS), K))) + torch.tensor(
-    [[0.0, 0.0, 0.6, 0.6], [0.6, 0.6, 0.0, 0.0], [0.0] * 4], dtype=torch.float64
-)[OF_ROWS]
+LIKES = (
+    torch.from_numpy(DRAWS.random((len(OF_ROWS), K)))
+    + torch.tensor([[0.0, 0.0, 0.6, 0.6], [0.6, 0.6, 0.0, 0.0], [0.0] * 4], dtype=torch.float64)[
+        OF_ROWS
+    ]
+)
 FAIR = GroupBounds.from_shares(OF_ROWS, K, lower=0.9, upper=1.1)
 
 

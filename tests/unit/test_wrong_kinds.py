@@ -176,8 +176,8 @@ WRONG: dict[str, Any] = {
 }
 
 # Arguments that None is right for, those that 3 is, and a few of their own.
-OPTIONAL = {"state", "steps", "shares", "options", "prices", "names", "others", "weights", "of_rows"}
-OPTIONAL |= {"n_samples", "progress", "candidates", "upper", "xp", "scale"}
+OPTIONAL = {"state", "steps", "shares", "options", "prices", "names", "others", "weights"}
+OPTIONAL |= {"n_samples", "progress", "candidates", "upper", "xp", "scale", "of_rows"}
 NUMBERS = {"n_samples", "lower", "upper", "step_size", "chunk_size", "temperature", "k"}
 NUMBERS |= {"n_clusters", "n_features", "seed", "candidates", "max_iter", "scale", "tau"}
 NUMBERS |= {"fairness_weight", "radius"}

@@ -13,7 +13,7 @@ from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 from dualclust.algos.online.assignment import assign
 from dualclust.algos.online.certificates import size_certificate
-from dualclust.algos.online.duals import Duals, DualRule, update_duals
+from dualclust.algos.online.duals import DualRule, Duals, update_duals
 from dualclust.algos.online.grouped import (
     assign_grouped_stream,
     group_rule,
@@ -87,9 +87,7 @@ def test_prices_are_those_of_each_group_as_a_stream_of_its_own(xp):
         priced = SCORES[part] + (q[GROUPS[part]] + p)
         assert to_numpy(found.labels)[part].tolist() == priced.argmax(axis=1).tolist()
         cells = cells_of(priced.argmax(axis=1), GROUPS[part], 3, K)
-        own[3] = update_duals(
-            own[3], xp.asarray(cells.sum(axis=0)), 8, DualRule.of(stream, steps)
-        )
+        own[3] = update_duals(own[3], xp.asarray(cells.sum(axis=0)), 8, DualRule.of(stream, steps))
         for g in range(3):
             step = 2.0**-4 * min(N / n_g[g], 8 / K)
             np.testing.assert_allclose(to_numpy(rule.step_size)[g], step)
@@ -220,7 +218,7 @@ def test_rows_stay_out_by_one_more_column():
     scores = np.asarray([[-9.0, -9.0]] * 2 + [[-1.0, -2.0], [-2.0, -1.0]] * 3)
     with_out = np.concatenate([scores, np.full((8, 1), -4.0)], axis=1)
     bounds = SizeBounds.from_counts([3, 3, 0], [8, 8, 2], n_samples=8)
-    labels, state = assign(with_out, bounds)
+    labels = assign(with_out, bounds).labels
     assert labels.tolist() == [2, 2, 0, 1, 0, 1, 0, 1]
     apart = GroupBounds.at_most_one(np.asarray([0, 0, 1, 1, -1, -1, -1, -1]), 3)
     found = assign_grouped_stream(with_out, bounds, apart)
