@@ -102,8 +102,8 @@ class PricedLabels(SizePrices):
     Guarantee: that of `SizePrices`, and with `groups` the same for each group, as for a stream of
     its own. It is for the hard labels; columns of soft labels add up to about the same sizes, the
     nearer the smaller epsilon is. Cost O(b k); no read of a value, about thirty operations on the
-    device, and one all-reduce of k + 1 integers if there are several ranks; with G groups, half
-    as many operations more, and G k integers more. The ranks' labels and prices are those of one
+    device, and one all-reduce of k + 1 integers if there are several ranks; with G groups, twice
+    as many operations, and G k integers more. The ranks' labels and prices are those of one
     process with the whole batch, to the bit.
     Source: CoKe Eq. 10, 11 and 18; SeCu supplement, section 2. Claims: docs/claims.md#R1, #R3.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,7 @@ from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidTypeError,
 from dualclust.algos.online import assign_grouped_stream, init_grouped_state
 from dualclust.algos.online.step_sizes import StepRule, published_steps, theorem_steps
 from dualclust.torch import PricedLabels, PricedRouter
+from tests.second_device import DEVICE, second_device
 
 K, B = 4, 32
 DRAWS = np.random.default_rng(0)
@@ -158,3 +161,19 @@ def test_what_does_not_go_together_is_refused():
         made(groups=GroupBounds.from_counts(OF_ROWS, K, upper=5))
     with pytest.raises(TypeError, match="groups"):
         PricedRouter(K, groups=FAIR)
+
+
+def test_a_pass_on_a_second_device_reads_and_sends_nothing():
+    here = made()
+    there = copy.deepcopy(here)
+    with second_device() as transfers:
+        there.to(DEVICE)
+        rows = [(scores.to(DEVICE), groups.to(DEVICE)) for scores, groups in list(batches())[:3]]
+        transfers.clear()
+        found = [there(scores, groups=groups) for scores, groups in rows]
+        there.reset_counts()
+        assert transfers.reads == {}
+        assert transfers.uploads == {}
+        for labels, (scores, groups) in zip(found, list(batches())[:3], strict=True):
+            assert torch.equal(labels.cpu(), here(scores, groups=groups))
+        assert torch.equal(there.group_price_upper.cpu(), here.group_price_upper)
