@@ -73,7 +73,7 @@ __all__ = [
     "init_grouped_state",
 ]
 
-BEGIN = "begin with init_grouped_state(bounds, groups)"
+BEGIN = "begin with dualclust.algos.online.init_grouped_state(bounds, groups)"
 BOUNDS = "build it by GroupBounds.from_counts or .from_shares"
 BLOCK = 2**18  # scores of rows that are priced at once
 
