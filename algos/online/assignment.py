@@ -155,9 +155,9 @@ def check_stream_bounds(bounds: SizeBounds) -> None:
     """Raise unless `bounds` are of sizes: a stream cannot keep loads (docs/math/completion.md)."""
     if isinstance(bounds, LoadBounds):
         msg = (
-            "bounds must be a SizeBounds for a stream, got bounds on loads: no online rule can keep "
-            "loads inside for any order. To fix this, label all rows by "
-            "dualclust.algos.offline.weighted.assign_weighted, or rows that come later at its prices"
+            "bounds must be a SizeBounds for a stream, got bounds on loads: "
+            "no online rule can keep loads inside for any order. To fix this, label all rows by "
+            "dualclust.algos.offline.weighted.assign_weighted, or later rows at its prices"
         )
         raise InvalidTypeError(msg)
     check_bounds(bounds)

@@ -87,7 +87,7 @@ class Stream(RuleBasedStateMachine):
 
 
 class GroupedStream(RuleBasedStateMachine):
-    """A stream with groups, in any order and batches, can always end, and ends inside its bounds."""
+    """A stream with groups, in any order and batches, can always end, and ends inside."""
 
     OF_ROWS = np.asarray([0] * 6 + [1] * 5 + [-1] * 5)
     GROUPS = GroupBounds.from_counts(OF_ROWS, K, lower=[1, 1], upper=[3, 2])
