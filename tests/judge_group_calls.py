@@ -10,7 +10,14 @@ from dualclust.algos.core.errors import InfeasibleBoundsError
 from dualclust.algos.scores.sources import FeatureSource, ScoreSource
 from tests.judge_bounds import judge_infeasible
 from tests.judge_commands import LARGEST, barred_pairs, how, on_host
-from tests.judge_groups import judge_grouped, judge_linked, judge_no_counts, judge_partial
+from tests.judge_groups import (
+    judge_counts,
+    judge_grouped,
+    judge_grouped_stream,
+    judge_linked,
+    judge_no_counts,
+    judge_partial,
+)
 from tests.judge_weighted import judge_weighted
 
 
@@ -58,10 +65,18 @@ def grouped(given: dict[str, Any], found: Any) -> str:
 
 
 def counts_exist(given: dict[str, Any], found: Any) -> str:
-    if found is None:
-        return "not judged: nothing is wrong, which labels prove"
-    judge_no_counts(given["bounds"], given["groups"])
-    return "interval"
+    if isinstance(found, InfeasibleBoundsError):
+        judge_no_counts(given["bounds"], given["groups"])
+        return "interval"
+    judge_counts(given["bounds"], given["groups"], found)
+    return "exact"
+
+
+def grouped_stream(given: dict[str, Any], found: Any) -> str:
+    judge_grouped_stream(given["groups"], given["state"], given["of_rows"], found)
+    if found.state.clusters.seen == given["bounds"].n_samples:
+        judge_counts(given["bounds"], given["groups"], found.state.group_counts)
+    return "exact"
 
 
 def limits(given: dict[str, Any], n: int, k: int) -> tuple[Any, Any]:

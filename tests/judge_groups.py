@@ -6,6 +6,10 @@
     ``sum_i max_k (s_ik + p_k + q_gk) - (s_iy + p_y + q_gy)`` and what each price pays for a bound
     that is not met. Objective, bound and gap are those of O and D, to rounding, which is what two
     sums of the absolute scores of the labels can be off by.
+`judge_counts`
+    Counts of groups in clusters are inside all bounds, and of all samples.
+`judge_grouped_stream`
+    The counts of a stream are those before and those of its labels.
 `judge_no_counts`
     A linear program on the counts of groups in clusters has no solution.
 `judge_linked`
@@ -111,6 +115,31 @@ def judge_linked(
         best = max(value(np.asarray(labels)) for labels in product(range(k), repeat=n))
         slack = rounding + found.rounding
         require(best <= found.upper_bound + slack, "no labels exceed", best, found.upper_bound)
+
+
+def judge_counts(bounds: Any, groups: Any, counts: Any) -> None:
+    """Judge counts of groups in clusters, the last row of the samples of no group."""
+    counts, of_rows = np.asarray(counts), np.asarray(groups.groups)
+    totals = np.bincount(np.where(of_rows < 0, len(counts) - 1, of_rows), minlength=len(counts))
+    require(np.array_equal(counts.sum(axis=1), totals), "totals of groups", counts, totals)
+    require((counts >= 0).all(), "counts are of samples", counts)
+    for count, low, high in (
+        (counts.sum(axis=0), bounds.lower, bounds.upper),
+        (counts[:-1], groups.lower, groups.upper),
+    ):
+        require(((low <= count) & (count <= high)).all(), "inside the bounds", count, low, high)
+
+
+def judge_grouped_stream(groups: Any, before: Any, of_rows: Any, found: Any) -> None:
+    """Judge the labels and the counts of one call of `assign_grouped_stream`."""
+    labels, after = np.asarray(found.labels), found.state
+    counts = np.zeros_like(after.group_counts) if before is None else before.group_counts.copy()
+    first = 0 if before is None else before.clusters.seen
+    of_rows = groups.groups[first : first + len(labels)] if of_rows is None else of_rows
+    np.add.at(counts, (np.asarray(of_rows), labels), 1)  # -1 is the last row
+    require(np.array_equal(after.group_counts, counts), "counts of a stream", counts)
+    require(np.array_equal(after.clusters.counts, counts.sum(axis=0)), "counts of clusters")
+    require(after.clusters.seen == counts.sum(), "seen", after.clusters.seen, counts.sum())
 
 
 def judge_no_counts(bounds: Any, groups: Any) -> None:

@@ -111,6 +111,7 @@ NOT_IMMUTABLE = {
             "tests/unit/offline/",
             "tests/unit/online/test_certificates",
             "tests/unit/online/test_duals",
+            "tests/unit/online/test_grouped_streams",
             "tests/unit/pseudo_labels/",
             "tests/unit/selection/",
             "tests/unit/theory/",

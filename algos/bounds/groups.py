@@ -67,6 +67,13 @@ class GroupBounds(NamedTuple):
         """Return the number of clusters, k."""
         return int(self.lower.shape[1])
 
+    @property
+    def sizes(self) -> Array:
+        """Return the samples of each group, and last of none, (G + 1,) int64."""
+        xp, ids = compat.array_namespace(self.groups), self.groups
+        ids = xp.where(ids < 0, xp.full_like(ids, self.n_groups), ids)
+        return segment_sum(xp.ones_like(ids)[:, None], ids, n_segments=self.n_groups + 1)[:, 0]
+
     @classmethod
     def from_counts(
         cls,
@@ -200,13 +207,18 @@ class GroupBounds(NamedTuple):
         return cls.from_counts(groups, n_clusters, lower=1)
 
 
-def check_counts_exist(bounds: SizeBounds, groups: GroupBounds) -> None:
-    """Raise unless some counts are inside the bounds on clusters and on groups in them.
+def check_counts_exist(bounds: SizeBounds, groups: GroupBounds) -> Array:
+    """Return counts inside the bounds on clusters and on groups in them; raise if there are none.
 
     Parameters
     ----------
     bounds : SizeBounds
     groups : GroupBounds
+
+    Returns
+    -------
+    (G + 1, k) int64 array
+        Samples of each group in each cluster; the last row is of those of no group.
 
     Raises
     ------
@@ -222,7 +234,10 @@ def check_counts_exist(bounds: SizeBounds, groups: GroupBounds) -> None:
     Examples
     --------
     >>> import numpy as np
-    >>> sizes = SizeBounds.from_counts([2, 2], n_samples=5)
+    >>> sizes = SizeBounds.from_counts([2, 2], [3, 2], n_samples=5)
+    >>> check_counts_exist(sizes, GroupBounds.at_most_one(np.asarray([0, 0, -1, -1, -1]), 2))
+    array([[1, 1],
+           [2, 1]])
     >>> check_counts_exist(sizes, GroupBounds.at_most_one(np.asarray([0, 0, 0, -1, -1]), 2))
     Traceback (most recent call last):
         ...
@@ -238,8 +253,7 @@ has 3 samples, of which all clusters take at most 2. To fix this, widen the boun
         msg = f"groups must be of at most {LARGEST_TOTAL} samples, got {n}"
         msg = f"{msg}. To fix this, solve parts of the rows on their own"
         raise InvalidValueError(msg)
-    _, sizes = _sizes(groups.groups)
-    alone = n - sum(sizes)
+    *sizes, alone = entries("sizes", groups.sizes)
     low, high = (
         entries("bounds", xp.reshape(part, (-1,))) for part in (groups.lower, groups.upper)
     )
@@ -265,7 +279,14 @@ has 3 samples, of which all clusters take at most 2. To fix this, widen the boun
     network = network.astype("int32")
     found = maximum_flow(network, source, sink)
     if found.flow_value == sum(d for d in left if d > 0):
-        return
+        counts = [low[g * k : (g + 1) * k] for g in range(n_groups)] + [[0] * k]
+        flow = found.flow.tocoo()
+        for a, b, sent in zip(
+            *(part.tolist() for part in (flow.row, flow.col, flow.data)), strict=True
+        ):
+            if a <= n_groups < b < root:
+                counts[a][b - n_groups - 1] += sent
+        return _array(counts, groups.groups, k)
     residual = network - found.flow
     residual.eliminate_zeros()
     side = set(breadth_first_order(residual, source, return_predecessors=False).tolist())

@@ -40,6 +40,7 @@ import array_api_compat as compat
 
 from ..bounds.forbidden_pairs import check_feasible
 from ..bounds.sizes import SizeBounds
+from ..core.error_free import sum_of_differences
 from ..core.errors import InvalidValueError
 from ..core.types import Array
 from ..scores.nearest import best_clusters
@@ -54,6 +55,7 @@ from ._region_from_rows import optimal_shift, repair_prices
 from ._smoothed_dual import RefinedPrices
 
 __all__ = [
+    "losses",
     "raise_no_labels",
     "raise_without_labels",
     "solve_few",
@@ -66,6 +68,27 @@ TEMPERATURE = 1.0 / 32.0
 
 LEARNED_PART = 8
 """What part of all rows prices are learned on, at most."""
+
+
+def losses(scores: Array, added: Array, labels: Array) -> tuple[Array, Array]:
+    """Return what each row loses by its label where prices are added, and its own score.
+
+    Scores are (m, k), and so is what is added; labels (m,). Both results are (m,) float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> losses(np.asarray([[5.0, 4.0]]), np.asarray([[0.0, 3.0]]), np.asarray([0]))
+    (array([2.]), array([5.]))
+    """
+    xp = compat.array_namespace(added)
+    scores = xp.astype(scores, added.dtype)
+    best = xp.argmax(scores + added, axis=1)
+    (top, most), (own, paid) = (
+        [xp.take_along_axis(part, place[:, None], axis=1)[:, 0] for part in (scores, added)]
+        for place in (best, labels)
+    )
+    return xp.clip(sum_of_differences(top, own, most, paid), min=0.0), own
 
 
 def solve_in_full(

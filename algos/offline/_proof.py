@@ -51,7 +51,6 @@ __all__ = [
     "OfflineAssignment",
     "best_of",
     "in_unit",
-    "losses",
     "proven",
     "regrets",
     "relative_gap",
@@ -152,27 +151,6 @@ def regrets(values: Array, clusters: Array, prices: Array, slots: Array) -> Arra
     score = xp.where(is_candidate, score, own)
     price = xp.where(is_candidate, price, own_price)
     return xp.max(sum_of_differences(score, own, price, own_price), axis=1)
-
-
-def losses(scores: Array, added: Array, labels: Array) -> tuple[Array, Array]:
-    """Return what each row loses by its label where prices are added, and its own score.
-
-    Scores are (m, k), and so is what is added; labels (m,). Both results are (m,) float64.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> losses(np.asarray([[5.0, 4.0]]), np.asarray([[0.0, 3.0]]), np.asarray([0]))
-    (array([2.]), array([5.]))
-    """
-    xp = compat.array_namespace(added)
-    scores = xp.astype(scores, added.dtype)
-    best = xp.argmax(scores + added, axis=1)
-    (top, most), (own, paid) = (
-        [xp.take_along_axis(part, place[:, None], axis=1)[:, 0] for part in (scores, added)]
-        for place in (best, labels)
-    )
-    return xp.clip(sum_of_differences(top, own, most, paid), min=0.0), own
 
 
 class _Loss(NamedTuple):

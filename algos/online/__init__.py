@@ -1,8 +1,8 @@
 """Online assignment: samples get labels one by one, and dual prices keep the sizes inside bounds.
 
-`assign` labels a stream once; its counts always end inside the bounds. `update_duals` is its dual
-step, `measured_steps` determines how fast prices move, and the certificates state what prices and
-labels prove.
+`assign` labels a stream once; its counts always end inside the bounds. `assign_grouped_stream`
+keeps bounds on groups in clusters as well. `update_duals` is their dual step, `measured_steps`
+determines how fast prices move, and the certificates state what prices and labels prove.
 """
 
 from .assignment import (
@@ -29,6 +29,13 @@ from .duals import (
     init_duals,
     update_duals,
 )
+from .grouped import (
+    GroupedLabels,
+    GroupedState,
+    assign_grouped_stream,
+    group_rule,
+    init_grouped_state,
+)
 from .step_sizes import (
     PUBLISHED,
     StepRule,
@@ -43,13 +50,18 @@ __all__ = [
     "AssignmentState",
     "DualRule",
     "Duals",
+    "GroupedLabels",
+    "GroupedState",
     "SizeCertificate",
     "StepRule",
     "assign",
     "assign_batch",
+    "assign_grouped_stream",
     "assign_stream",
     "dual_value",
+    "group_rule",
     "init_duals",
+    "init_grouped_state",
     "init_state",
     "margins",
     "measured_steps",

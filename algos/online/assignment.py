@@ -37,9 +37,10 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ...backends import kernel
+from ..bounds.loads import LoadBounds
 from ..bounds.sizes import SizeBounds, check_bounds
 from ..core.checks import check_kind, check_real, check_same_place, check_shape, check_values
-from ..core.errors import InvalidValueError
+from ..core.errors import InvalidTypeError, InvalidValueError
 from ..core.projections import project_l1_ball
 from ..core.reads import read
 from ..core.types import Array, Namespace
@@ -51,9 +52,13 @@ __all__ = [
     "AssignmentState",
     "assign",
     "assign_stream",
+    "check_arguments",
+    "check_stream_bounds",
     "init_state",
     "next_pass",
+    "raise_not_finite",
     "relaxed",
+    "remaining_samples",
 ]
 
 STREAM_SAMPLES_PER_CLUSTER = 1000
@@ -146,9 +151,21 @@ def assign_stream(
     return stacked, duals.lower, duals.upper, counts, -1
 
 
+def check_stream_bounds(bounds: SizeBounds) -> None:
+    """Raise unless `bounds` are of sizes: a stream cannot keep loads (docs/math/completion.md)."""
+    if isinstance(bounds, LoadBounds):
+        msg = (
+            "bounds must be a SizeBounds for a stream, got bounds on loads: "
+            "no online rule can keep loads inside for any order. To fix this, label all rows by "
+            "dualclust.algos.offline.weighted.assign_weighted, or later rows at its prices"
+        )
+        raise InvalidTypeError(msg)
+    check_bounds(bounds)
+
+
 def init_state(bounds: SizeBounds) -> AssignmentState:
     """Return the state before the first sample, on the library and device of `bounds`."""
-    check_bounds(bounds)
+    check_stream_bounds(bounds)
     xp, device = compat.array_namespace(bounds.lower), compat.device(bounds.lower)
     duals = init_duals(bounds.lower.shape, xp=xp, device=device)
     counts = xp.zeros(bounds.lower.shape, dtype=xp.int64, device=device)
@@ -261,12 +278,12 @@ def assign(
     >>> labels, state.counts
     (array([0, 0, 1, 1]), array([2, 2]))
     """
-    xp = _check_arguments(scores, bounds, state, steps)
+    xp = check_arguments(scores, bounds, state, steps)
     n = scores.shape[0]
     state = init_state(bounds) if state is None else state
     check_same_place(scores=scores, bounds=bounds.lower, state=state.counts)
     check_shape("state.counts", state.counts, (bounds.n_clusters,))
-    remaining = _remaining(n, state, bounds)
+    remaining = remaining_samples(n, state, bounds)
     if steps is None:
         n_pass = bounds.n_samples or STREAM_SAMPLES_PER_CLUSTER * bounds.n_clusters
         steps = measured_steps(bounds, n_samples=n_pass)
@@ -293,7 +310,7 @@ def assign(
             free_sign=steps.free_sign,
         )
         if bad_row >= 0:
-            _raise_not_finite(scores, first + bad_row)
+            raise_not_finite(scores, first + bad_row)
         if not math.isinf(steps.l1_radius):  # the projection of CoKe Theorem 1
             rho = project_l1_ball(rho, steps.l1_radius)
             rho_up = project_l1_ball(rho_up, steps.l1_radius)
@@ -307,13 +324,13 @@ def assign(
     return Assignment(xp.concat(labels), state)
 
 
-def _check_arguments(
+def check_arguments(
     scores: Array, bounds: SizeBounds, state: AssignmentState | None, steps: StepRule | None
 ) -> Namespace:
     """Check the arguments of `assign`; return the library of the scores."""
     xp = check_real("scores", scores)
     check_values("scores", scores)
-    check_bounds(bounds)
+    check_stream_bounds(bounds)
     if state is not None:
         check_kind("state", state, AssignmentState, BEGIN)
     if steps is not None:
@@ -332,7 +349,7 @@ def _check_arguments(
     return xp
 
 
-def _remaining(n: int, state: AssignmentState, bounds: SizeBounds) -> int:
+def remaining_samples(n: int, state: AssignmentState, bounds: SizeBounds) -> int:
     """Return how many samples of the pass are left, these n included; -1 if it is unknown."""
     remaining = -1 if bounds.n_samples is None else bounds.n_samples - state.seen
     if bounds.n_samples is not None and n > remaining:
@@ -362,7 +379,8 @@ def _check_can_end_inside(state: AssignmentState, bounds: SizeBounds, remaining:
         raise InvalidValueError(msg)
 
 
-def _raise_not_finite(scores: Array, row: int) -> None:
+def raise_not_finite(scores: Array, row: int) -> None:
+    """Raise an error that names the first entry of a row that is not finite."""
     xp = compat.array_namespace(scores)
     column = int(xp.argmin(xp.astype(xp.isfinite(scores[row, :]), xp.int8)))
     msg = (

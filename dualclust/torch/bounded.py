@@ -15,7 +15,7 @@ from .operations import entered_group
 
 __all__ = ["Bounded"]
 
-BOUNDS = ("lower_share", "upper_share")
+BOUNDS = ("lower_share", "upper_share", "group_lower_share", "group_upper_share")
 
 
 class Bounded(nn.Module):
@@ -98,8 +98,13 @@ class Bounded(nn.Module):
     ) -> None:
         """Take over a saved state of the same bounds; prices of others would mean nothing."""
         for name in BOUNDS:
-            saved, own = state_dict.get(prefix + name), getattr(self, name)
-            if saved is None or saved.shape != own.shape or torch.equal(saved.to(own), own):
+            saved, own = state_dict.get(prefix + name), getattr(self, name, None)
+            if (
+                saved is None
+                or own is None
+                or saved.shape != own.shape
+                or torch.equal(saved.to(own), own)
+            ):
                 continue
             error_msgs: list[str] = lists[-1]
             error_msgs.append(

@@ -160,7 +160,9 @@ class SizePrices(Bounded):
         return self.price_lower - self.price_upper
 
     @torch.no_grad()
-    def count(self, labels: Tensor, weights: Tensor | None = None) -> None:
+    def count(
+        self, labels: Tensor, weights: Tensor | None = None, groups: Tensor | None = None
+    ) -> None:
         """Count the labels of a batch in training mode; the prices move if `automatic`.
 
         In eval mode nothing happens, so that prices are frozen.
@@ -171,13 +173,16 @@ class SizePrices(Bounded):
             This rank's part of the batch, which may be empty: all ranks must call.
         weights : boolean or integer tensor of the shape of `labels`, optional
             How often each label counts; 0 for padding.
+        groups : integer tensor of the shape of `labels`, optional
+            Group of each row, for `PricedLabels` with bounds on groups.
         """
         if not self.training:
             return
         flat = labels.reshape(-1)
         ones = torch.ones_like(flat) if weights is None else weights.reshape(-1).to(torch.int64)
         sizes = torch.zeros_like(self.counts).index_add(0, flat, ones)
-        pending = torch.cat([sizes, ones.sum(dim=0, keepdim=True)])
+        cells = self._count_cells(flat, ones, groups)
+        pending = torch.cat([sizes, ones.sum(dim=0, keepdim=True), *cells])
         if self.automatic:
             self._take_step(pending)
         else:
@@ -199,7 +204,8 @@ class SizePrices(Bounded):
         """Take one dual step for the labels of each cluster, and their number."""
         ranks = ranks_of(self.group)
         pending = pending if ranks is None else ranks.total(pending)
-        sizes, n = pending[:-1], pending[-1:].to(torch.float64)
+        k = self.n_clusters
+        sizes, n = pending[:k], pending[k : k + 1].to(torch.float64)
         # The step of n samples with shares l is that of one sample with shares n l.
         targets = n * self.lower_share, n * self.upper_share
         steps = self.steps
@@ -209,6 +215,14 @@ class SizePrices(Bounded):
         self.price_lower.copy_(lower)
         self.price_upper.copy_(upper)
         self.counts += sizes
+        self._step_groups(pending, n)
+
+    def _count_cells(self, labels: Tensor, times: Tensor, groups: Tensor | None) -> list[Tensor]:
+        """Count labels of each group in each cluster, where there are bounds on groups."""
+        return []
+
+    def _step_groups(self, pending: Tensor, n: Tensor) -> None:
+        """Move the prices of groups by such counts, which are the rest of `pending`."""
 
     def reset_counts(self) -> None:
         """Count from 0 again, for an epoch or a page of a log; prices stay."""

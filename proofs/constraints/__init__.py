@@ -1,5 +1,5 @@
-"""Labels under further constraints than sizes: bounds on groups (L1), pairs of rows (L2, L3)."""
+"""Labels under further constraints: groups (L1), in streams (L4), and pairs of rows (L2, L3)."""
 
-from . import groups_and_pairs
+from . import groups_and_pairs, streams
 
-__all__ = ["groups_and_pairs"]
+__all__ = ["groups_and_pairs", "streams"]

@@ -17,6 +17,12 @@ PARTS = {
     "baselines/comparison": {"level_prices", "record", "table", "target_shares"},
     "clustering/lloyd": {"check_arguments", "nearest_labels", "share_changed"},
     "clustering/start": {"power_of_two", "sample_rows"},
+    "online/assignment": {
+        "check_arguments",
+        "check_stream_bounds",
+        "raise_not_finite",
+        "remaining_samples",
+    },
     "pseudo_labels/energy": {"check_problem", "detached"},
     "scores/blocks": {"BLOCK_ENTRIES", "DEVICE_ENTRIES", "FEWEST_ROWS", "MOST_DEVICE_ROWS"},
     "scores/statistics": {"PART_ROWS", "lead", "scores_at"},

@@ -115,6 +115,7 @@ def small_calls():
         "assign_entropy": lambda: baselines.assign_entropy(scores, rule),
         "assign_exact": lambda: dc.assign_exact(scores, sizes),
         "assign_grouped": lambda: assign_grouped(scores, sizes, teams),
+        "assign_grouped_stream": lambda: online.assign_grouped_stream(scores, sizes, teams),
         "assign_linked": lambda: assign_linked(scores, sizes, **pairs),
         "assign_offline": lambda: dc.assign_offline(scores, sizes),
         "assign_weighted": lambda: assign_weighted(scores, loads),

@@ -8,14 +8,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from dualclust.algos.bounds.groups import GroupBounds
 from dualclust.torch import BalancedLabels, PricedLabels, PricedRouter, SizePrices
 
 STEPS = 12
+GROUPS = torch.arange(48) % 3 - 1
+FAIR = GroupBounds.from_shares(GROUPS, 6, lower=0.8, upper=1.2)
 # Rows of the first rank, of 48; how the module is made; whether a model wraps it; passes in a step.
 CASES: dict[str, tuple[int, Any, bool, int]] = {
     "equal parts": (24, lambda: PricedLabels(6, upper=1.2), False, 1),
     "unequal parts": (31, lambda: PricedLabels(6, upper=1.2, epsilon=0.1), False, 1),
     "nothing on one rank": (48, lambda: PricedLabels(6, lower=1.0, upper=1.0), False, 1),
+    "groups": (29, lambda: PricedLabels(6, upper=1.2, groups=FAIR), False, 1),
     "router": (20, lambda: PricedRouter(6, top_k=2), False, 1),
     "on request": (20, lambda: PricedRouter(6, top_k=2, automatic=False), False, 2),
     "in a wrapped model": (24, lambda: PricedLabels(6), True, 1),
@@ -33,10 +37,12 @@ class Model(nn.Module):
             self.layer.weight.copy_(torch.eye(6))
             self.layer.bias.zero_()
 
-    def forward(self, rows: Tensor) -> tuple[Any, Tensor]:
+    def forward(self, rows: Tensor, groups: Tensor) -> tuple[Any, Tensor]:
         """Labels, and a loss of no importance."""
         scores = self.layer(rows)
-        return self.prices(scores), scores.sum() * 0.0
+        is_grouped = getattr(self.prices, "n_groups", None) is not None
+        options = {"groups": groups} if is_grouped else {}
+        return self.prices(scores, **options), scores.sum() * 0.0
 
 
 def run_case(name: str, rank: int | None) -> dict[str, Any]:
@@ -51,7 +57,7 @@ def run_case(name: str, rank: int | None) -> dict[str, Any]:
     for step in range(STEPS):
         draws = torch.Generator().manual_seed(step)
         scores = torch.rand(48, 6, generator=draws) + torch.linspace(1.0, 0.0, 6)
-        found, loss = model(scores[rows])
+        found, loss = model(scores[rows], GROUPS[rows])
         if wrapped:
             loss.backward()
         labels.append(found.indices if isinstance(found, tuple) else found)
@@ -59,8 +65,8 @@ def run_case(name: str, rank: int | None) -> dict[str, Any]:
             module.move_prices()
     return {
         "labels": labels,
-        "lower": module.price_lower,
-        "upper": module.price_upper,
+        "lower": getattr(module, "group_price_lower", module.price_lower),
+        "upper": getattr(module, "group_price_upper", module.price_upper),
         "counts": module.counts,
     }
 

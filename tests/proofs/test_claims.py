@@ -30,7 +30,7 @@ VERDICTS = {
     (Status.HOLDS, "library"): """
         S1 S3b S4 S7 M5 P2 P8 P10 P12 P14 P20 P21 P28
         C3 C5 C6 C7 C8 C10 C18 C20 C22 C23 C24 C27 C37 G5 G7 G13 G19
-        L1 L2 L3 R1 R2 R3 R4 R5 R6 R9 T1 T2 T3 T4 T5 T6 T7
+        L1 L2 L3 L4 R1 R2 R3 R4 R5 R6 R9 T1 T2 T3 T4 T5 T6 T7
     """,
     (Status.HOLDS, "paper"): "M8 C1",
     (Status.EXTRA, "library"): """

@@ -17,6 +17,7 @@ import torch
 import dualclust as dc
 from dualclust.algos import clustering, online
 from dualclust.algos.baselines import sinkhorn_transport
+from dualclust.algos.bounds.groups import GroupBounds
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering import minibatch
 from dualclust.algos.clustering.start import start_centers
@@ -38,6 +39,7 @@ DUALS, SUMS = dc.init_duals((K,), xp=np), clustering.init_sums(K, D, xp=np)
 SHARE, STEPS = np.full(K, 1 / K), dc.measured_steps(BOUNDS)
 STREAM = SizeBounds.for_stream(K)
 PAIRS = clustering.matrix_dissimilarities(abs(X[:, :1] - X[:, 0]))
+TEAMS = GroupBounds.from_shares(LABELS, K, lower=0.5, upper=2.0)
 MINI = minibatch.init_minibatch(C, STREAM)
 
 RULE = online.DualRule(SHARE, SHARE, step_size=0.1, chunk_size=4)
@@ -47,6 +49,15 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
         {"scores": SCORES, "bounds": BOUNDS, "state": dc.init_state(BOUNDS), "steps": STEPS},
     ),
     "init_state": (dc.init_state, {"bounds": BOUNDS}),
+    "assign_grouped_stream": (
+        online.assign_grouped_stream,
+        {"scores": SCORES, "bounds": BOUNDS, "groups": TEAMS, "of_rows": LABELS, "steps": STEPS}
+        | {"state": online.init_grouped_state(BOUNDS, TEAMS)},
+    ),
+    "init_grouped_state": (
+        online.init_grouped_state,
+        {"bounds": BOUNDS, "groups": TEAMS, "prices": (0.0 * SHARE, np.zeros((3, K)))},
+    ),
     "next_pass": (dc.next_pass, {"state": STATE}),
     "assign_batch": (
         dc.assign_batch,
@@ -166,7 +177,7 @@ WRONG: dict[str, Any] = {
 
 # Arguments that None is right for, those that 3 is, and a few of their own.
 OPTIONAL = {"state", "steps", "shares", "options", "prices", "names", "others", "weights"}
-OPTIONAL |= {"n_samples", "progress", "candidates", "upper", "xp", "scale"}
+OPTIONAL |= {"n_samples", "progress", "candidates", "upper", "xp", "scale", "of_rows"}
 NUMBERS = {"n_samples", "lower", "upper", "step_size", "chunk_size", "temperature", "k"}
 NUMBERS |= {"n_clusters", "n_features", "seed", "candidates", "max_iter", "scale", "tau"}
 NUMBERS |= {"fairness_weight", "radius"}

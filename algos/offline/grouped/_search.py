@@ -20,9 +20,10 @@ from ...core.segments import segment_sum
 from ...core.types import Array
 from ...scores.sources import ScoreSource, subsample
 from ...scores.statistics import lead, places_of, scores_at, strided_ids
+from .._all_scores import losses
 from .._augmenting_paths import augmenting_paths
 from .._candidates import all_candidates, collect_candidates
-from .._proof import losses, rounding_of
+from .._proof import rounding_of
 from .._smoothed_dual import RefinedPrices, SmoothedDual, refine_prices
 
 __all__ = ["MOST_NODES", "Found", "Problem", "Proof", "problem_of", "solved"]

@@ -33,8 +33,9 @@ from ...core.types import Array
 from ...scores.blocks import row_blocks
 from ...scores.sources import subsample
 from ...scores.statistics import PART_ROWS, lead, places_of, scores_at, strided_ids
+from .._all_scores import losses
 from .._candidates import TrustRegion, all_candidates, collect_candidates
-from .._proof import losses, rounding_of
+from .._proof import rounding_of
 from .._smoothed_dual import RefinedPrices, SmoothedDual, refine_prices
 from .._trust_region import initial_region
 from ._corners import FreeRows, best_corner

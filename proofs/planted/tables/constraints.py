@@ -30,4 +30,15 @@ PLANTED: tuple[PlantedError, ...] = (
         ("sign", "label < 0 or any", "label < 0 and any"),
         claims=("L3",),
     ),
+    *errors_in(
+        "algos.online._group_plan.GroupPlan._successors",
+        ("wrong constant", "self.totals[v] < self.high[v]", "self.totals[v] <= self.high[v]"),
+        ("dropped", "yield from (root + 1 + h for h in self.movable[v])", "yield from ()"),
+        claims=("L4",),
+    ),
+    *errors_in(
+        "algos.online._group_plan.GroupPlan._note",
+        ("dropped", "max(self.counts[g][k], self.lower[g][k])", "self.counts[g][k]"),
+        claims=("L4",),
+    ),
 )
