@@ -14,6 +14,7 @@ module                    holds
 `timing`                  budgets, repeated measurements, their spread
 `stages`                  a stage as a list of parts, of which finished ones are not repeated
 `conformance`             stage 1: the rows of the table, and training steps, against references
+`triton_kernels`          optional kernels: right, and how long they take
 `speed`                   stage 2: times as shares of what the card can do
 `paper`                   stage 3: a run of a paper, from its recipe to its table
 `records`, `page`         results as JSON, and as one page

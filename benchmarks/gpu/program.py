@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import conformance, paper, speed
+from . import conformance, paper, speed, triton_kernels
 from .detached import pick_up, start_detached
 from .machine import ROOT, Machine, sources_digest
 from .needs import CannotRun
@@ -21,7 +21,12 @@ from .timing import Budget
 
 __all__ = ["STAGES", "build_parser", "main"]
 
-STAGES: tuple[Stage, ...] = (conformance.STAGE, speed.STAGE, paper.STAGE)
+STAGES: tuple[Stage, ...] = (
+    conformance.STAGE,
+    triton_kernels.STAGE,
+    speed.STAGE,
+    paper.STAGE,
+)
 ONE_CALL = 9.0  # minutes of a stage in one call that is waited for
 
 
@@ -124,7 +129,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Check, time and train on a CUDA card, stage by stage (docs/gpu.md).",
     )
     add = parser.add_argument
-    add("--stages", default="", metavar="A,B", help="of conformance, speed, paper; all by default")
+    add("--stages", default="", metavar="A,B", help="of conformance, triton, speed, paper; all")
     add("--budget", type=float, default=math.inf, metavar="MIN", help="minutes of the whole call")
     add("--device", default="cuda", help="cuda or cuda:N")
     add("--rehearse", action="store_true", help="toy sizes on the second device of the tests")
