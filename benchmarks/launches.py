@@ -145,8 +145,8 @@ def extrapolated(
     )
 
 
-def without_scores(n: int, k: int, d: int = 128) -> str:
-    """One pass of the kernels in Triton: what it asks for, not counted, and the model's time.
+def without_scores(n: int, k: int, d: int = 128) -> tuple[Count, Card]:
+    """One pass of the kernels in Triton: what it asks for, and a card at its mean rate.
 
     Features are read twice, by the product and for the values of the labels; centers and features
     of a tile again from the card's cache, which the model does not count.
@@ -163,7 +163,7 @@ def without_scores(n: int, k: int, d: int = 128) -> str:
         host=0.0,
     )
     rate = (products + again) / (products / TF32 + again / FLOAT64)
-    return count.cells(CARD._replace(multiplications=rate))
+    return count, CARD._replace(multiplications=rate)
 
 
 def n_blocks(n: int, k: int) -> int:
@@ -275,7 +275,8 @@ class Program:
                 cells = count.cells()
                 yield f"| {name} | *{n:,} x {k:,}* | {cells} | {measured} |"
         for n in LARGE:
-            cells = without_scores(n, MEASURED_CLUSTERS)
+            count, card = without_scores(n, MEASURED_CLUSTERS)
+            cells = count.cells(card)
             yield f"| {NEAREST}, Triton | *{n:,} x {MEASURED_CLUSTERS:,}* | {cells} |  |"
 
 
