@@ -273,7 +273,9 @@ def nearest_labels(
     offsets = xp.zeros_like(centers[:, 0])
     if not frame.spherical:
         offsets = -0.5 * xp.sum(centers * centers, axis=1)
-    transposed, known = centers.T, best_without_scores(frame.source, centers, offsets)
+    transposed, known = centers.T, None
+    if frame.raw.largest is not None:  # rows of a device's memory: others would be read twice
+        known = best_without_scores(frame.source, centers, offsets)
 
     def look(block: Array, start: int, stop: int) -> tuple[Array, Array]:
         if known is not None:

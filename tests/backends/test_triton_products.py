@@ -222,8 +222,13 @@ def test_weights_and_scores_in_memory_do_not(on_the_processor):
 def test_k_means_takes_the_kernels(on_the_processor):
     x, c, _ = problem(300, 6, 5, seed=1)
     expected = kmeans(x, c, metric="euclidean", max_iter=5)
+    source = feature_source(x)._replace(largest=5.0)  # as rows in the memory of a card have it
+    backends._load.cache_clear()
     with dc.engine("triton"):
-        found = kmeans(x, c, metric="euclidean", max_iter=5)
+        found = kmeans(source, c, metric="euclidean", max_iter=5)
+        loaded = backends._load.cache_info().misses
+        assert backends._load("triton_products:best_products")
+        assert backends._load.cache_info().misses == loaded  # it had been loaded, so it has run
         bounds = dc.SizeBounds.from_ratios(6, n_samples=300, lower=0.9, xp=torch)
         constrained = constrained_kmeans(x, bounds, c, metric="euclidean", max_iter=3)
     assert torch.equal(found.labels, expected.labels)

@@ -219,7 +219,10 @@ def test_without_a_card_it_says_so(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--stages", "speed,spead"], "--stages must be of conformance, speed, paper, got spead"),
+        (
+            ["--stages", "speed,spead"],
+            "--stages must be of conformance, triton, speed, paper, got spead",
+        ),
         (["--device", "cpu"], "--device must be cuda or cuda:N, got 'cpu'"),
         (["--device", "no such"], "--device must be cuda or cuda:N, got 'no such'"),
     ],
