@@ -239,7 +239,8 @@ def best_products(
     """
     precision = precision or PRECISION
     rows, centers = (a if a.stride(1) == 1 else a.contiguous() for a in (rows, centers))
-    with torch.cuda.device_of(rows):  # kernels run on the current card
+    # Kernels run on the current card.
+    with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
         labels, close = _labels(
             rows, centers, offsets, precision, TILES[precision] if tile is None else tile
         )
