@@ -24,7 +24,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 
 # Half an environment must not pass for one.
 .DELETE_ON_ERROR:
-.PHONY: help env demo demo-photos lint check quick test docs machines lowest slow coverage mutants faults bad-inputs fuzz audit bench gpu wheel sbom clean
+.PHONY: help env demo demo-photos lint check quick test docs machines lowest triton slow coverage mutants faults bad-inputs fuzz audit bench gpu wheel sbom clean
 
 # From a tree that cannot be written: what the tools would leave in it goes beside the environment.
 ifneq ($(shell test -w . && echo yes),yes)
@@ -47,6 +47,7 @@ help:
 	@echo 'make docs   the documentation site, in build/docs/html; warnings are errors'
 	@echo 'make machines  the suite on emulated machines (ROWS="oldest zen"), minutes each'
 	@echo 'make lowest the suite with the lowest versions that pyproject.toml allows: a row of machines'
+	@echo 'make triton kernels in Triton by its interpreter and its compiler: no card, but 1 GB of disk'
 	@echo 'make slow   the tests that take minutes, four times the examples, 15 minutes of random problems'
 	@echo 'make coverage  which branches does the suite take? (half an hour)'
 	@echo 'make mutants  errors in a copy of the library: do its tests notice? (an hour; MUTANTS_ARGS)'
@@ -159,6 +160,17 @@ machines: $(STAMP)
 
 lowest: $(STAMP)
 	"$(PY)" -m tests.machines --envs "$(VENV)-machines" lowest -- $(TEST_ARGS)
+
+# The package lies beside the environment, which PyTorch's build for the CPU does without: 290 MB to fetch.
+TRITON = $(abspath $(VENV)-triton)
+TRITON_STAMP = $(TRITON)/.installed
+$(TRITON_STAMP): $(STAMP)
+	$(PIP) --no-deps --upgrade --target "$(TRITON)" triton==3.9.0
+	@touch "$(TRITON_STAMP)"
+
+triton: $(TRITON_STAMP)
+	PYTHONPATH="$(TRITON)$${PYTHONPATH:+:$$PYTHONPATH}" TRITON_INTERPRET=1 \
+	  "$(PY)" -m pytest -q tests/backends/test_triton_products.py
 
 slow: $(STAMP)
 	HYPOTHESIS_PROFILE=long "$(PY)" -m pytest -m slow

@@ -8,8 +8,9 @@ function of the same name and signature, written for one array library on one ki
 name               meaning
 =================  ============================================================
 ``TABLE``          kernel name -> {(library, device kind): "module:function"}
+``OPTIONAL``       the same of engines that run where ``engine("triton")`` asks for them
 `kernel`           decorator that makes a reference text replaceable
-`engine`           context manager: ``engine("reference")`` ignores the table
+`engine`           context manager: ``engine("reference")`` ignores the tables
 `select`           the engine for these arrays, or None
 =================  ============================================================
 
@@ -25,11 +26,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Literal, ParamSpec, TypeVar
 
 import array_api_compat as compat
 
-__all__ = ["KERNELS", "TABLE", "engine", "kernel", "placement", "select"]
+__all__ = ["KERNELS", "OPTIONAL", "TABLE", "engine", "kernel", "placement", "select"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -105,10 +107,16 @@ TABLE: dict[str, dict[Placement, str]] = {
 }
 """The engine of each kernel, by library and kind of device; the page "Where it runs" shows it."""
 
+OPTIONAL: dict[str, dict[Placement, str]] = {
+    "best_products": {("torch", "cuda"): "triton_products:best_products"},
+}
+"""Engines for ``engine("triton")``: no card has run them (docs/decisions/0085-triton.md)."""
+
 KERNELS: dict[str, Callable[..., Any]] = {}
 """Every replaceable function by name, filled by `kernel`; ``.reference`` is its own text."""
 
-_mode: ContextVar[Literal["auto", "reference"]] = ContextVar("dualclust_engine", default="auto")
+Mode = Literal["auto", "reference", "triton"]
+_mode: ContextVar[Mode] = ContextVar("dualclust_engine", default="auto")
 
 
 def placement(array: object) -> Placement:
@@ -146,9 +154,12 @@ def _device_kind(device: Any) -> str:
 
 def select(name: str, array: object) -> Callable[..., Any] | None:
     """Return the engine of kernel `name` for `array`, importing it on first use, or None."""
-    if _mode.get() == "reference":
+    mode = _mode.get()
+    if mode == "reference":
         return None
-    target = TABLE.get(name, {}).get(placement(array))
+    place = placement(array)
+    target = OPTIONAL.get(name, {}).get(place) if mode == "triton" else None
+    target = target or TABLE.get(name, {}).get(place)
     return None if target is None else _load(target)
 
 
@@ -176,19 +187,22 @@ def kernel(reference: Callable[P, R]) -> Callable[P, R]:
 
 
 @contextmanager
-def engine(mode: Literal["auto", "reference"]) -> Iterator[None]:
+def engine(mode: Mode) -> Iterator[None]:
     """Choose whether compiled engines run or the readable text, in this thread or task.
 
     Parameters
     ----------
-    mode : {"auto", "reference"}
+    mode : {"auto", "reference", "triton"}
         "auto" runs the engine of the table where there is one; "reference" always runs the
-        readable text. Everything returns to the former mode on leaving the block.
+        readable text; "triton" runs kernels in Triton on CUDA where there are some, and otherwise
+        what "auto" runs. Everything returns to the former mode on leaving the block.
 
     Raises
     ------
     ValueError
-        If `mode` is neither of the two.
+        If `mode` is none of the three.
+    ModuleNotFoundError
+        If `mode` is "triton" and Triton is not installed.
 
     Examples
     --------
@@ -197,9 +211,15 @@ def engine(mode: Literal["auto", "reference"]) -> Iterator[None]:
     ...     print(select("assign_stream", np.zeros(3)))
     None
     """
-    if mode not in ("auto", "reference"):
-        msg = f"engine must be 'auto' or 'reference', got {mode!r}"
+    if mode not in ("auto", "reference", "triton"):
+        msg = f"engine must be 'auto', 'reference' or 'triton', got {mode!r}"
         raise ValueError(msg)
+    if mode == "triton" and find_spec("triton") is None:
+        msg = (
+            "engine='triton' needs the package triton, which is not installed. To fix this, "
+            "install PyTorch's build for CUDA, which brings it along, or use engine='auto'"
+        )
+        raise ModuleNotFoundError(msg, name="triton")
     token = _mode.set(mode)
     try:
         yield

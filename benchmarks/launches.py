@@ -34,6 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # `tests`, from an
 import dualclust as dc
 from dualclust.algos.offline._candidates import collect_candidates
 from dualclust.algos.scores.blocks import MOST_DEVICE_ROWS, block_rows
+from dualclust.algos.scores.nearest import FUSED_ROWS
 from dualclust.backends import torch_cpu
 from dualclust.cluster.distances import nearest_centers
 from dualclust.train.loop import Run
@@ -95,6 +96,16 @@ def measured_card(file: Path) -> Card:
     )
 
 
+TF32, FLOAT64 = 393e12, 15e12
+"""Products of tf32 (measured, on the same page); sums in float64 outside of tensor cores, about
+half of what the vendor says, an estimate."""
+
+TF32_PRODUCTS, AGAIN = 3, 0.005
+"""Products for one of `tf32x3`, and the share of rows that are computed again: .0042 at (20,000,
+1,000) of the benchmark."""
+
+FUSED_OPERATIONS = 30  # kernels, the bound, prices, and where rows are close: counted by hand
+
 NEAREST, ASSIGN, WITHIN = "`nearest_centers`", "`assign`, one pass", "`assign_source`, 1e-4"
 MEASURED = {NEAREST: 219.0, ASSIGN: 705.0, WITHIN: 5_574.0}
 """Milliseconds at (1M, 1,000, 128) on that card, of the library on the day of that page."""
@@ -147,6 +158,27 @@ def extrapolated(
     return b._replace(
         operations=b.operations + more, bytes=grown.bytes, multiplications=grown.multiplications
     )
+
+
+def without_scores(n: int, k: int, d: int = 128) -> tuple[Count, Card]:
+    """One pass of the kernels in Triton: what it asks for, and a card at its mean rate.
+
+    Features are read twice, by the product and for the values of the labels; centers and features
+    of a tile again from the card's cache, which the model does not count.
+    """
+    products = TF32_PRODUCTS * 2.0 * n * k * d
+    again = AGAIN * 2.0 * n * k * d  # in float64
+    count = Count(
+        operations=FUSED_OPERATIONS * -(-n // FUSED_ROWS),
+        reads=-(-n // FUSED_ROWS),
+        bytes=2 * 4 * n * d + (8 + 1 + 1 + 8 + 8) * n + AGAIN * 4 * n * d,
+        multiplications=products + again,
+        to_host=8,
+        paths=0,
+        host=0.0,
+    )
+    rate = (products + again) / (products / TF32 + again / FLOAT64)
+    return count, CARD._replace(multiplications=rate)
 
 
 def n_blocks(n: int, k: int) -> int:
@@ -256,6 +288,10 @@ class Program:
                 count = extrapolated(name, (n_few, few), (n_many, many), n, k, block)
                 cells = count.cells(self.card)
                 yield f"| {name} | *{n:,} x {k:,}* | {cells} | {measured} |"
+        for n in LARGE:
+            count, card = without_scores(n, MEASURED_CLUSTERS)
+            cells = count.cells(card)
+            yield f"| {NEAREST}, Triton | *{n:,} x {MEASURED_CLUSTERS:,}* | {cells} |  |"
 
 
 SMALL_HEAD = ["network.width=2", "network.hidden=8"]

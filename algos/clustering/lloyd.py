@@ -46,7 +46,7 @@ from ..core.precision import at_least_float32
 from ..core.reads import entries
 from ..core.types import Array
 from ..scores.deadline import Deadline, deadline_of, is_over
-from ..scores.nearest import best_clusters
+from ..scores.nearest import best_clusters, best_without_scores
 from ..scores.sources import FeatureSource, Group
 from ._cluster_sums import PassSums, best_centers, gathered_sums
 from ._empty_clusters import EMPTY, relocate_empty
@@ -273,11 +273,16 @@ def nearest_labels(
     offsets = xp.zeros_like(centers[:, 0])
     if not frame.spherical:
         offsets = -0.5 * xp.sum(centers * centers, axis=1)
-    transposed = centers.T
+    transposed, known = centers.T, None
+    if frame.raw.largest is not None:  # rows of a device's memory: others would be read twice
+        known = best_without_scores(frame.source, centers, offsets)
 
     def look(block: Array, start: int, stop: int) -> tuple[Array, Array]:
-        scores = frame.raw.multiply(frame.block(block, start, stop), transposed)
-        own, best = best_clusters(scores, offsets)
+        if known is not None:
+            own, best = (column[start:stop] for column in known)
+        else:
+            scores = frame.raw.multiply(frame.block(block, start, stop), transposed)
+            own, best = best_clusters(scores, offsets)
         best = xp.astype(best, xp.float64)
         if frame.weights is not None:
             best = best * frame.weights[group.first_row + start : group.first_row + stop]

@@ -20,6 +20,7 @@ from .errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
 from .types import Array, Namespace
 
 __all__ = [
+    "check_bits",
     "check_choice",
     "check_count",
     "check_finite",
@@ -69,6 +70,17 @@ def check_real(name: str, array: Array) -> Namespace:
         )
         raise InvalidTypeError(msg)
     return xp
+
+
+def check_bits(name: str, array: Array) -> None:
+    """Refuse real numbers that are wider than float64, and would have to be rounded."""
+    xp = compat.array_namespace(array)
+    if xp.finfo(array.dtype).bits > 64:
+        msg = (
+            f"{name} must have at most 64 bits, got {array.dtype}. To fix this, convert it to "
+            f"float64, which rounds it"
+        )
+        raise InvalidTypeError(msg)
 
 
 def check_integral(name: str, array: Array) -> Namespace:

@@ -7,7 +7,12 @@ it does not need. Scores have a unit in which sums neither overflow nor vanish.
 from .blocks import MOST_ROWS, block_rows, map_blocks, row_blocks
 from .deadline import Deadline, agreed, deadline_of, is_over
 from .largest import largest_scores
-from .nearest import best_clusters
+from .nearest import (
+    best_clusters,
+    best_products,
+    best_without_scores,
+    nearest_without_scores,
+)
 from .sources import (
     FeatureSource,
     Group,
@@ -52,6 +57,8 @@ __all__ = [
     "allowed_pairs",
     "alone",
     "best_clusters",
+    "best_products",
+    "best_without_scores",
     "block_rows",
     "check_range",
     "check_weights",
@@ -67,6 +74,7 @@ __all__ = [
     "map_blocks",
     "map_taken",
     "median",
+    "nearest_without_scores",
     "places_of",
     "product_source",
     "rescaled",

@@ -27,8 +27,8 @@ from typing import NamedTuple, TypeVar
 
 import array_api_compat as compat
 
-from ..core.checks import check_real, check_same_place, check_shape
-from ..core.errors import InvalidTypeError, InvalidValueError
+from ..core.checks import check_bits, check_real, check_same_place, check_shape
+from ..core.errors import InvalidValueError
 from ..core.precision import at_least_float32
 from ..core.reads import detached, on_host, read
 from ..core.types import Array
@@ -124,6 +124,11 @@ class FeatureSource(NamedTuple):
     multiply: Callable[[Array, Array], Array] = _multiply
     largest: float | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether products are those of the library."""
+        return self.multiply is _multiply
+
 
 class ScoreSource(NamedTuple):
     """Scores of this rank, by blocks or by ids, finite or minus infinity (a forbidden pair).
@@ -141,6 +146,8 @@ class ScoreSource(NamedTuple):
         True scores are ``2**exponent`` times these; 0 unless weights or `in_range` need it.
     in_turn : bool
         Whether all ranks call `block` together: then one thread does, block after block.
+    factors : tuple of FeatureSource, centers and offsets, optional
+        Whose finite products are the scores; offsets may be None.
     """
 
     n_clusters: int
@@ -149,6 +156,7 @@ class ScoreSource(NamedTuple):
     group: Group
     exponent: int = 0
     in_turn: bool = False
+    factors: tuple[FeatureSource, Array, Array | None] | None = None
 
     def map_blocks(
         self,
@@ -187,7 +195,7 @@ def score_source(scores: Array, weights: Array | None = None) -> ScoreSource:
         For weights out of range.
     """
     xp = check_real("scores", scores)
-    _check_bits("scores", scores)
+    check_bits("scores", scores)
     n, k = check_shape("scores", scores, ("n", "k"))
     check_same_place(scores=scores, weights=weights)
     scores = detached(scores)
@@ -231,7 +239,7 @@ def feature_source(features: Array) -> FeatureSource:
            [0., 0., 1.]])
     """
     xp = check_real("features", features)
-    _check_bits("features", features)
+    check_bits("features", features)
     n, d = check_shape("features", features, ("n", "d"))
     largest = None
     if n and d and not on_host(features):  # one read now, where each block would be one
@@ -306,7 +314,8 @@ def product_source(
     def take(ids: Array) -> Array:
         return scores(features.take(ids), None if weights is None else xp.take(weights, ids))
 
-    return ScoreSource(k, block=block, take=take, group=group, exponent=exponent)
+    factors = (features, centers, offsets) if own is None and is_small else None
+    return ScoreSource(k, block=block, take=take, group=group, exponent=exponent, factors=factors)
 
 
 def subsample(source: ScoreSource, ids: Array) -> ScoreSource:
@@ -378,16 +387,6 @@ def _weighted(scores: Array, weights: Array) -> Array:
     finite = xp.isfinite(scores)
     factors = xp.where(finite, scores, xp.zeros_like(scores))
     return xp.where(finite, factors * weights[:, None], scores)
-
-
-def _check_bits(name: str, array: Array) -> None:
-    xp = compat.array_namespace(array)
-    if xp.finfo(array.dtype).bits > 64:
-        msg = (
-            f"{name} must have at most 64 bits, got {array.dtype}. To fix this, convert it to "
-            f"float64, which rounds it"
-        )
-        raise InvalidTypeError(msg)
 
 
 def _check_products(products: Array, *factors: Array) -> None:

@@ -242,6 +242,7 @@ def rescaled(source: ScoreSource) -> ScoreSource:
         block=lambda start, stop: scaled(source.block(start, stop)),
         take=lambda ids: scaled(source.take(ids)),
         exponent=source.exponent + exponent,
+        factors=None,
     )
 
 
@@ -296,7 +297,10 @@ def kept_in_memory(source: ScoreSource, *, like: Array) -> ScoreSource:
     if not group.is_alone:
         whole()  # all ranks are here now, and rows by id wait for none
     return source._replace(
-        block=block, take=lambda ids: xp.take(whole(), ids, axis=0), in_turn=False
+        block=block,
+        take=lambda ids: xp.take(whole(), ids, axis=0),
+        in_turn=False,
+        factors=None,
     )
 
 

@@ -16,6 +16,7 @@ module                    holds
 `constants`               stage 1: what the card can do, and what the host takes to ask for it
 `conformance`             stage 2: the rows of the table, and training steps, against references
 `speed`                   stages 3 and 4: times of functions and steps, as shares of that
+`triton_kernels`          stage 5: optional kernels: right, and how long they take
 `paper`                   the other stages: runs of papers, from their recipes to their tables
 `portable`                the state of such a run in a few small files
 `records`, `page`         results as JSON, and as one page

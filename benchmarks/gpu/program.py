@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import conformance, constants, paper, speed
+from . import conformance, constants, paper, speed, triton_kernels
 from .detached import pick_up, start_detached
 from .machine import ROOT, Machine, sources_digest
 from .needs import CannotRun
@@ -22,7 +22,13 @@ from .timing import Budget
 
 __all__ = ["STAGES", "build_parser", "main"]
 
-DAY = (constants.STAGE, conformance.STAGE, speed.FUNCTIONS, speed.STEPS)
+DAY = (
+    constants.STAGE,
+    conformance.STAGE,
+    speed.FUNCTIONS,
+    speed.STEPS,
+    triton_kernels.STAGE,
+)
 STAGES: tuple[Stage, ...] = (*DAY, *paper.STAGES)
 ONE_CALL = 9.0  # minutes of a stage in one call that is waited for
 

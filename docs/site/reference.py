@@ -209,7 +209,7 @@ def home(name: str) -> str:
 
 def capabilities_page() -> str:
     """Write the table of kernels and engines from the dispatch table."""
-    from dualclust.backends import KERNELS, TABLE
+    from dualclust.backends import KERNELS, OPTIONAL, TABLE
 
     for group in GROUPS["The mathematics"]:
         import_module(group)
@@ -233,6 +233,8 @@ def capabilities_page() -> str:
         lines.append(f"| `{kernel}` | {' | '.join(cells)} | {_marked(what)} |")
     lines += [
         "",
+        '`with dc.engine("triton"):` asks for ' + " and ".join(f"`{name}`" for name in OPTIONAL),
+        "on CUDA, which is optional ([how](../guides/card.md)).",
         '`with dc.engine("reference"):` runs the text of every kernel, to compare with. The test',
         "`tests/backends` compares each row with it. Modules named `torch_cpu` hand the memory of",
         "a tensor to numba without a copy.",

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..algos.core.reads import on_host, read
 from ..algos.scores.blocks import block_rows, map_blocks, row_blocks
-from ..algos.scores.nearest import best_clusters
+from ..algos.scores.nearest import best_clusters, nearest_without_scores
 from ..algos.scores.sources import FeatureSource, ScoreSource
 
 __all__ = ["around", "blocks", "half_squared_distances", "nearest_centers", "squared_distances"]
@@ -65,6 +65,8 @@ def nearest_centers(
     (n_local,) int64 array
         Ties go to the lowest cluster.
     """
+    if weights is None and (labels := nearest_without_scores(scores, prices)) is not None:
+        return labels
     like = scores.block(0, 0)
     xp = compat.array_namespace(like)
     zero = xp.zeros((scores.n_clusters,), dtype=like.dtype, device=compat.device(like))

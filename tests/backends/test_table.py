@@ -6,6 +6,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 
 import dualclust.algos
 from dualclust import backends
-from dualclust.backends import KERNELS, TABLE, engine, kernel, placement, select
+from dualclust.backends import KERNELS, OPTIONAL, TABLE, engine, kernel, placement, select
 from tests.backends.rows import Row, rows_of
 
 ROWS = [(name, place, target) for name, row in TABLE.items() for place, target in row.items()]
@@ -34,8 +35,9 @@ def rows_with_a_test() -> dict[str, list[Row]]:
 def test_every_row_has_a_kernel_and_every_kernel_a_row():
     for module in pkgutil.walk_packages(dualclust.algos.__path__, "dualclust.algos."):
         import_module(module.name)
-    assert set(TABLE) == set(KERNELS)
+    assert set(TABLE) | set(OPTIONAL) == set(KERNELS)
     assert all(TABLE.values())
+    assert all(OPTIONAL.values())
 
 
 # While a test has the second device, the table has its rows, too: asked before any test runs.
@@ -139,11 +141,19 @@ def test_the_mode_of_one_thread_is_not_that_of_another():
 @pytest.mark.parametrize("mode", ["numba", "", None, "Reference"])
 def test_an_unknown_mode_is_refused(mode):
     with (
-        pytest.raises(ValueError, match="engine must be 'auto' or 'reference', got "),
+        pytest.raises(ValueError, match="engine must be 'auto', 'reference' or 'triton', got "),
         engine(mode),
     ):
         pass
     assert select("assign_stream", np.zeros(3)) is not None
+
+
+@pytest.mark.skipif(find_spec("triton") is not None, reason="the package triton is installed")
+def test_triton_is_asked_for_where_it_is_installed():
+    with pytest.raises(ModuleNotFoundError, match="engine='triton' needs the package triton"):
+        with engine("triton"):
+            pass
+    assert select("best_products", np.zeros(3)) is None
 
 
 def test_a_kernel_keeps_its_name_its_text_and_its_reference(monkeypatch):

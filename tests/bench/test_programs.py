@@ -69,7 +69,7 @@ def test_launches_are_counted_at_every_size_and_in_every_step(tmp_path: Path) ->
     with module.counted_launches() as launches:
         rows = list(module.Program(launches).table([(300, 4), (300, 8)]))
         parts = module.step(launches, "secu", 16, tmp_path)
-    assert len(rows) == 2 * 5
+    assert len(rows) == 2 * 5 + len(module.LARGE)
     assert rows[0].startswith("| `nearest_centers` | 300 x 4 | ")
     assert {name for name, count in parts.items() if count > 0} == set(module.PARTS)
 
@@ -87,6 +87,9 @@ def test_a_model_of_a_card_says_what_it_waits_for() -> None:
     found = module.extrapolated(module.WITHIN, few, many, 500_000, 1_000, 60.0)
     assert found == (8 + 60 * more, 1, 2_000, 280, 22, 4, 0.5)
     assert more == 16 - 7
+    count, own = module.without_scores(1_000_000, 1_000)
+    assert count.bytes < 1e9 * 1.1  # features twice, and a few numbers a row; no score
+    assert count.seconds(own) <= 0.02
     found = module.extrapolated(module.NEAREST, few, many, 500_000, 1_000, 60.0)
     assert found == (8, 1, 2_000, 280, 22, 4, 0.5)
 
