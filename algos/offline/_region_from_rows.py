@@ -259,10 +259,7 @@ def wide_enough(counts: Array, width: int, n: int, options: SolverOptions) -> in
 
 
 def initial_radius(scores: Array, prices: Array, *, scale: float | None = None) -> Array:
-    """Return the radius within which a typical row has a few candidates, the same for all.
-
-    `scale` is the `score_range` of the rows, where that is known.
-    """
+    """Return the radius of a few candidates in a typical row; `scale` is the range, if known."""
     xp = compat.array_namespace(prices)
     # A forbidden pair is replaced by the smallest score, so that differences are finite.
     floor = xp.min(xp.where(xp.isfinite(scores), scores, xp.zeros_like(scores)))

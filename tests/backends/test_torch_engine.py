@@ -22,8 +22,8 @@ from tests.second_device import DEVICE  # noqa: E402
 # -- blocks of rows
 
 
-def test_a_block_in_float64_takes_256_mebibytes():
-    assert torch_engine.BLOCK_ENTRIES * 8 == 256 * 1024 * 1024
+def test_a_block_in_float64_takes_512_mebibytes():
+    assert torch_engine.BLOCK_ENTRIES * 8 == 512 * 1024 * 1024
 
 
 @pytest.mark.parametrize(
