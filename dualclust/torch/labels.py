@@ -244,10 +244,10 @@ class PricedLabels(SizePrices):
         check_same_place(scores=scores, groups=groups)
         if is_traced() or not (groups.numel() and kind_of(groups.device).reads_are_free):
             return
-        least, most = int(groups.min()), int(groups.max())
-        if least < -1 or most >= self.n_groups:
+        least, most, n_groups = int(groups.min()), int(groups.max()), self.group_counts.shape[0]
+        if least < -1 or most >= n_groups:
             msg = (
-                f"groups must lie in [-1, {self.n_groups}), got values from {least} to {most}"
+                f"groups must lie in [-1, {n_groups}), got values from {least} to {most}"
                 ". To fix this, number the groups as in the bounds"
             )
             raise InvalidValueError(msg)
