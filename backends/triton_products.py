@@ -240,7 +240,7 @@ def best_products(
     precision = precision or PRECISION
     rows, centers = (a if a.stride(1) == 1 else a.contiguous() for a in (rows, centers))
     # Kernels run on the current card.
-    with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
+    with torch.accelerator.device_index(rows.device.index):
         labels, close = _labels(
             rows, centers, offsets, precision, TILES[precision] if tile is None else tile
         )

@@ -47,11 +47,12 @@ class GroupPlan:
     def __init__(self, counts: Array, plan: Array, bounds: SizeBounds, groups: GroupBounds) -> None:
         self.like, self.root = plan, bounds.n_clusters
         self.sizes = entries("sizes", groups.sizes)
-        self.counts, self.planned = self._rows(counts), self._rows(plan)
+        self.counts: list[list[int]] = self._rows(counts)
+        self.planned: list[list[int]] = self._rows(plan)
         self.lower = [*self._rows(groups.lower), [0] * self.root]
         self.upper = [*self._rows(groups.upper), [self.sizes[-1]] * self.root]
         self.low, self.high = entries("lower", bounds.lower), entries("upper", bounds.upper)
-        self.totals = [sum(column) for column in zip(*self.planned, strict=True)]
+        self.totals: list[int] = [sum(column) for column in zip(*self.planned, strict=True)]
         self.movable: list[set[int]] = [set() for _ in range(self.root)]
         for g in range(len(self.sizes)):
             for k in range(self.root):

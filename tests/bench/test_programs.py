@@ -86,7 +86,7 @@ def test_a_model_of_a_card_says_what_it_waits_for() -> None:
     more = module.n_blocks(500_000, 1_000) - module.n_blocks(200_000, 1_000)
     found = module.extrapolated(module.WITHIN, few, many, 500_000, 1_000, 60.0)
     assert found == (8 + 60 * more, 1, 2_000, 280, 22, 4, 0.5)
-    assert more == 16 - 7
+    assert more == 8 - 4
     count, own = module.without_scores(1_000_000, 1_000)
     assert count.bytes < 1e9 * 1.1  # features twice, and a few numbers a row; no score
     assert count.seconds(own) <= 0.02

@@ -75,6 +75,11 @@ def _difference(
         if not np.array_equal(got[2], expected[2]):
             return np.inf, 0
         got, expected = [g[usable] for g in got], tuple(e[usable] for e in expected)
+    if name == "soft_counts":  # an engine may leave rows and entries without weight out
+        curvature, k = KERNELS["curvature"].reference, len(instance.arrays[2])  # type: ignore[attr-defined]
+        got, expected = (
+            [*some[:3], curvature(*some[3:], n_clusters=k)] for some in (got, expected)
+        )
     if name == "assign_stream" and not np.array_equal(got[0], expected[0]):
         return (0.0, 1) if _is_a_tie(reference, instance, got[0], expected[0]) else (np.inf, 0)
     return max(_off(g, e) for g, e in zip(got, expected, strict=True)), 0

@@ -161,6 +161,25 @@ def looks(rng: Rng, full: bool) -> Iterator[Instance]:
             yield Instance(f"({n}, {k}), {dtype.__name__}", (scores, prices), {})
 
 
+def systems(rng: Rng, full: bool) -> Iterator[Instance]:
+    """`eliminate`, whole numbers that dominate their diagonal, some clusters not free."""
+    for k in (1, 40, 1000) if full else (1, 5):
+        matrix = rng.integers(-4, 5, size=(k, k)).astype(np.float64)
+        matrix += matrix.T + 16.0 * k * np.eye(k)
+        vectors = (rng.random(k) < 0.8).astype(float), rng.uniform(1.0, 2.0, k), rng.normal(size=k)
+        yield Instance(f"({k}, {k})", (matrix, *vectors), {})
+
+
+def labeled(rng: Rng, full: bool) -> Iterator[Instance]:
+    """`regrets`, of labels that are the best and of others."""
+    for n, k, width in shapes(full):
+        values, clusters = candidates(rng, n, k, width)
+        slots = rng.integers(0, (clusters >= 0).sum(axis=1))
+        yield Instance(
+            f"({n}, {k}), width {width}", (values, clusters, rng.normal(size=k), slots), {}
+        )
+
+
 PROBLEMS: dict[str, Callable[[Rng, bool], Iterator[Instance]]] = {
     "assign_stream": streams,
     "best_clusters": looks,
@@ -171,5 +190,7 @@ PROBLEMS: dict[str, Callable[[Rng, bool], Iterator[Instance]]] = {
     "augmenting_paths": paths,
     "segment_sum": segments,
     "split_rows": splits,
+    "eliminate": systems,
+    "regrets": labeled,
 }
 """What each kernel is compared on; a kernel with a CUDA row and no line here is reported."""

@@ -233,7 +233,7 @@ PLANTED: tuple[PlantedError, ...] = (
     ),
     # Passes with enforced bounds (S7, S8), by the text and by the engine.
     *errors_in(
-        "algos.online.assignment._remaining",
+        "algos.online.assignment.remaining_samples",
         ("ignored argument", "else bounds.n_samples - state.seen", "else bounds.n_samples"),
         claims=("S7", "S8"),
     ),

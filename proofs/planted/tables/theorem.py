@@ -90,7 +90,7 @@ PLANTED: tuple[PlantedError, ...] = (
     ),
     *errors_in(
         "algos.offline.weighted._program.rounded",
-        ("wrong operator", "if z > 0.5:", "if z < 0.5:"),
+        ("sign", "share, best - value)", "share, value - best)"),
         claims=("R9",),
     ),
 )

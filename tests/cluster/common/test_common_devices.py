@@ -111,7 +111,7 @@ class FakeCuda:
     def get_device_name(self, device: object) -> str:
         return "a card" if device == GPU else "another"
 
-    def current_stream(self, device: object) -> object:
+    def current_stream(self, device: object = GPU) -> object:
         assert device == GPU
         return self.step
 
@@ -126,6 +126,9 @@ class FakeCuda:
         self.log.append(("records", graph, capture_error_mode))
         yield
         self.log.append("recorded")
+
+    def set_stream(self, stream: object) -> None:
+        self.log.append(("goes on", stream))
 
 
 class FakeRows:
@@ -170,7 +173,15 @@ def test_a_captured_function_is_called_while_it_is_recorded(cuda):
     assert result == "result"
     graph.replay()
     # What a thread that reads ahead asks of the device does not end it.
-    assert cuda.log == [("records", graph, "thread_local"), "step", "recorded", "replay"]
+    recorded = [("records", graph, "thread_local"), "step", "recorded"]
+    assert cuda.log == [*recorded, ("goes on", cuda.step), "replay"]
+
+
+def test_what_cannot_be_recorded_leaves_the_stream_of_the_step(cuda):
+    """PyTorch stays on the stream of the graph."""
+    with pytest.raises(ZeroDivisionError):
+        KINDS["cuda"].capture(lambda: 1 / 0)
+    assert cuda.log == [("records", cuda.log[0][1], "thread_local"), ("goes on", cuda.step)]
 
 
 def test_copies_to_cuda_take_a_stream_of_their_own(cuda):

@@ -30,7 +30,7 @@ def test_most_iterations_read_the_scores_once():
     with counted_passes() as count:
         found = constrained_kmeans(x, bounds, x[:60], metric="euclidean", max_iter=12, tol=0.0)
     assert found.n_iter == 12
-    assert count["_candidates.row_blocks"] <= 52  # with samples; three a solve where it is small
+    assert count["_candidates.row_blocks"] <= 64  # with samples; four a solve, two of them of lists
 
 
 # What it says -----------------------------------------------------------------------------------
