@@ -45,6 +45,7 @@ from ._options import SolverOptions
 
 __all__ = [
     "LEAST_RADIUS",
+    "WIDEST",
     "RegionLimit",
     "candidate_counts",
     "initial_radius",
@@ -87,8 +88,8 @@ TIED = 1e-3
 """Share of its radius below which a trust region is not worth it: most rows tie."""
 
 ONE_IN, WIDEST, LONG = 16, 64, 0.05
-"""Of so many rows the candidates of one are counted; candidates of a row at most, before the first
-pass; share of the rows that may have more: the bound stays valid for them."""
+"""Of so many rows the candidates of one are counted; candidates of a row at most, in the first
+pass of a given radius; share of the rows that may have more: the bound stays valid for them."""
 
 
 class RegionLimit(NamedTuple):
@@ -242,17 +243,16 @@ def candidate_counts(source: ScoreSource, region: TrustRegion, options: SolverOp
     return xp.sort(xp.concat(list(map_taken(counts, source, some))))
 
 
-def wide_enough(counts: Array, width: int, n: int, options: SolverOptions) -> int:
-    """Return `width`, doubled until few of some rows have more candidates, within memory for n.
+def wide_enough(counts: Array, width: int, most: float) -> int:
+    """Return `width`, doubled until few of some rows have more candidates, up to `most`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> [wide_enough(np.asarray([3] * 96 + [c] * 4), 2, 100, SolverOptions()) for c in (3, 99)]
+    >>> [wide_enough(np.asarray([3] * 96 + [c] * 4), 2, 64) for c in (3, 99)]
     [4, 4]
     """
     last = int((1.0 - LONG) * counts.shape[0])
-    most = min(WIDEST, options.max_entries // n)
     while width < int(counts[last]) and 2 * width <= most:
         width *= 2
     return width

@@ -40,6 +40,7 @@ from ._options import SolverOptions
 from ._proof import OfflineAssignment, best_of
 from ._reduced import ROUGH, ReducedSolution, is_small, solve_reduced
 from ._region_from_rows import (
+    WIDEST,
     candidate_counts,
     usable_prices,
     usable_radius,
@@ -213,14 +214,17 @@ def _started(problem: Problem, prices: Array | None) -> Search:
         region = region_of_distinct_rows(source, bounds)
     elif radius is not None:
         region = TrustRegion(prices, radius)
-    region = _first_region(problem, prices) if region is None else region
     is_limited = problem.max_entries is not None and n * width > problem.max_entries
-    if radius is not None:  # else rows that have too few candidates keep twice as many
-        width = wide_enough(candidate_counts(source, region, options), width, n, options)
-    elif not is_limited and 4 * width <= source.n_clusters:
+    if region is not None:  # else rows that have too few candidates keep twice as many
+        most = math.inf if radius is None else WIDEST  # a radius may be wrong, a program is not
         counts = candidate_counts(source, region, options)
-        xp = compat.array_namespace(counts)
-        is_limited = float(xp.mean(xp.astype(counts > width, xp.float64))) > MOSTLY
+        width = wide_enough(counts, width, min(options.max_entries // n, most))
+    else:
+        region = _first_region(problem, prices)
+        if not is_limited and 4 * width <= source.n_clusters:
+            counts = candidate_counts(source, region, options)
+            xp = compat.array_namespace(counts)
+            is_limited = float(xp.mean(xp.astype(counts > width, xp.float64))) > MOSTLY
     phase = Phase.FOLLOW if is_limited else Phase.WIDEN
     return Search(region, width, phase, prices, best_prices=region.center)
 

@@ -61,7 +61,6 @@ from ..core.workers import map_in_order, row_parts
 from ._near_host import beside, eliminate, is_dense, near_host
 
 __all__ = [
-    "COOLING",
     "LEAST_TEMPERATURE",
     "RefinedPrices",
     "SmoothedDual",

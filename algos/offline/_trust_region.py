@@ -52,7 +52,6 @@ from ._online_prices import averaged_region, learn_prices, passes_are_fast
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._region_from_rows import initial_radius, largest_radius, repair_prices
 from ._smoothed_dual import (
-    COOLING,
     LEAST_TEMPERATURE,
     RefinedPrices,
     SmoothedDual,
@@ -271,8 +270,8 @@ def _next_attempt(
     if attempt.n_tried == ATTEMPTS or found.n_clamped <= few:
         return None
     grown = TrustRegion(prices, _grown(attempt.region, found.clamped, sample.max_radius))  # step 4
-    warm = COOLING * found.refined.temperature
-    return attempt._replace(region=grown, n_tried=attempt.n_tried + 1, temperature=warm)
+    n_tried, temperature = attempt.n_tried + 1, found.refined.temperature
+    return attempt._replace(region=grown, n_tried=n_tried, temperature=temperature)
 
 
 def _small(

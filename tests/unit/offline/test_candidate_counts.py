@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline import SolverOptions
 from dualclust.algos.offline._candidates import TrustRegion, collect_candidates
 from dualclust.algos.offline._region_from_rows import candidate_counts, wide_enough
+from dualclust.algos.offline._search import Phase, Problem, _started
 from dualclust.algos.scores.sources import score_source
 from tests.compare import to_numpy
 
@@ -60,8 +62,14 @@ def test_a_pass_keeps_the_candidates_of_most_rows(xp, n_long, width, entries, ex
     region = TrustRegion(xp.asarray(np.zeros(11)), xp.asarray(np.full(11, 0.41)))
     options = SolverOptions(max_entries=entries)
     counts = candidate_counts(score_source(xp.asarray(scores)), region, options)
-    assert wide_enough(counts, width, 64, options) == expected
+    assert wide_enough(counts, width, entries // 64) == expected
 
 
-def test_no_pass_begins_with_more_than_64():
-    assert wide_enough(np.full(9, 999), 16, 9, SolverOptions()) == 64
+def test_a_first_pass_keeps_64_candidates_of_a_given_radius_and_all_that_tie_of_distinct_rows():
+    n, k = 90, 999
+    source, bounds = score_source(np.zeros((n, k))), SizeBounds.from_counts([0] * k, n_samples=n)
+    radius = np.ones(k)
+    problem = Problem(source, bounds, 0.0, SolverOptions(), radius)
+    assert _started(problem, np.zeros(k)).width == 64
+    found = _started(problem._replace(price_radius=None), None)
+    assert (found.width, found.phase) == (1024, Phase.WIDEN)

@@ -57,3 +57,19 @@ def test_rows_that_are_alike_move_together(name):
     with counted_work() as count:
         dc.assign_exact(hard.scores, hard.bounds)
     assert count["paths"] <= k * k
+
+
+@pytest.mark.parametrize("k", [20, 100])
+@pytest.mark.parametrize("sizes", ["even", "loose"])
+def test_identical_rows_are_read_once_and_need_few_looks(k, sizes):
+    """The linear program of the one distinct row tells the prices, and all that ties is kept."""
+    n = 5_000
+    bounds = getattr(PROGRAM, sizes)(n, k)
+    hard = PROGRAM.Instance(np.repeat(PROGRAM.gaussian(1, k), n, axis=0), *bounds)
+    with counted_work() as count:
+        found = dc.assign_exact(hard.scores, hard.bounds)
+    assert found.gap == 0.0
+    # A first pass that keeps too few candidates would add two, and a dozen looks.
+    assert sum(count[where] for where in OVER_SCORES) <= 6
+    assert count["_smoothed_dual.evaluate"] <= 12
+    assert count["paths"] <= k
