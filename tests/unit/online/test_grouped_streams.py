@@ -299,7 +299,8 @@ def test_prices_to_start_from_are_a_finite_pair():
 def test_many_rows_in_one_call_all_have_labels():
     n, k = 1_500, 3
     rng = np.random.default_rng(2)
-    scores, of_rows = rng.normal(size=(n, k)) + [3.0, 0.0, 0.0], rng.integers(0, 2, n)
+    wanted = np.asarray([3.0, 0.0, 0.0])
+    scores, of_rows = rng.normal(size=(n, k)) + wanted, rng.integers(0, 2, n)
     bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
     groups = GroupBounds.from_shares(of_rows, k, lower=0.9, upper=1.1)
     steps = StepRule(1e-3, chunk_size=1_100)  # too small to matter: the plan refuses
