@@ -44,11 +44,11 @@ from ..core.checks import (
     check_finite,
     check_integral,
     check_kind,
+    check_pair,
     check_same_place,
     check_shape,
-    shown,
 )
-from ..core.errors import InvalidTypeError, InvalidValueError
+from ..core.errors import InvalidValueError
 from ..core.reads import entries, read
 from ..core.segments import segment_sum
 from ..core.types import Array
@@ -185,10 +185,7 @@ def init_grouped_state(
     zeros = xp.astype(xp.zeros_like(groups.lower), xp.float64)
     of_groups = Duals(zeros, zeros)
     if prices is not None:
-        if not isinstance(prices, tuple) or len(prices) != 2:
-            msg = f"prices must be a pair of arrays, got {shown(prices)} ({type(prices).__name__})"
-            msg = f"{msg}. To fix this, pass the prices of a state"
-            raise InvalidTypeError(msg)
+        check_pair("prices", prices, "arrays, of clusters and of groups")
         p, q = prices
         check_same_place(bounds=bounds.lower, p=p, q=q)
         for name, price, shape in (("prices[0]", p, (k,)), ("prices[1]", q, (groups.n_groups, k))):

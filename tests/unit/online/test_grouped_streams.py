@@ -257,9 +257,10 @@ def test_what_does_not_fit_is_refused():
     def told(*arguments, error=InvalidValueError, **options):
         return message_of(error, assign_grouped_stream, *arguments, **options)
 
-    assert "of_rows must have no more rows of a group" in told(
-        SCORES[20:], bounds, groups, state, of_rows=np.full(4, int(GROUPS[0]))
-    )
+    for name, group in ((f"more of group {GROUPS[0]}.", int(GROUPS[0])), ("more of no group.", -1)):
+        text = told(SCORES[20:], bounds, groups, state, of_rows=np.full(4, group))
+        assert "of_rows must have no more rows of a group" in text
+        assert name in text
     assert "of_rows must lie in [-1, 3)" in told(SCORES, bounds, groups, of_rows=GROUPS + 1)
     assert "of_rows must have shape (24,)" in told(SCORES, bounds, groups, of_rows=GROUPS[:3])
     assert "only 4 of n_samples=24 are left" in told(SCORES[:5], bounds, groups, state)
@@ -280,10 +281,51 @@ def test_what_does_not_fit_is_refused():
     assert "take at most" in told(
         SCORES, bounds, GroupBounds.at_most_one(GROUPS, K), error=InfeasibleBoundsError
     )
-    nan = np.full(K, np.nan), np.zeros((3, K))
-    assert "prices[0] must be finite" in message_of(
-        InvalidValueError, init_grouped_state, bounds, groups, prices=nan
-    )
+
+
+def test_prices_to_start_from_are_a_finite_pair():
+    bounds, groups = sizes(NUMPY), fair(NUMPY)
+    p, q = np.zeros(K), np.zeros((3, K))
+
+    def told(prices, error=InvalidValueError):
+        return message_of(error, init_grouped_state, bounds, groups, prices=prices)
+
+    assert "prices[0] must be finite" in told((p + np.nan, q))
+    assert "prices[1] must be finite" in told((p, q + np.nan))
+    assert "prices[1] must have shape" in told((p, q[1:]))
+    assert "prices must be a pair" in told((p, q, q), error=InvalidTypeError)
+
+
+def test_many_rows_in_one_call_all_have_labels():
+    n, k = 1_500, 3
+    rng = np.random.default_rng(2)
+    wanted = np.asarray([3.0, 0.0, 0.0])
+    scores, of_rows = rng.normal(size=(n, k)) + wanted, rng.integers(0, 2, n)
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+    groups = GroupBounds.from_shares(of_rows, k, lower=0.9, upper=1.1)
+    steps = StepRule(1e-3, chunk_size=1_100)  # too small to matter: the plan refuses
+    labels, state = assign_grouped_stream(scores, bounds, groups, steps=steps)
+    counts = np.zeros((2, k), np.int64)
+    np.add.at(counts, (of_rows, labels), 1)
+    np.testing.assert_array_equal(state.group_counts[:-1], counts)
+    assert ((counts >= groups.lower) & (counts <= groups.upper)).all()
+
+
+def test_groups_of_more_than_a_million_rows_are_those_in_order():
+    """Of the last four rows of a pass, the others have no group and are in their clusters."""
+    n = 2**20 + 8
+    last = np.asarray([0, 1, 1, 0])
+    of_rows = np.concatenate([np.full(n - 4, -1), last])
+    bounds = SizeBounds.from_counts([n // 2] * 2, [n // 2] * 2, n_samples=n)
+    groups = GroupBounds.from_counts(of_rows, 2, lower=1, upper=1)
+    state = init_grouped_state(bounds, groups)
+    counts = np.concatenate([np.zeros((2, 2), np.int64), state.plan[2:]])
+    clusters = state.clusters._replace(counts=counts.sum(axis=0), seen=n - 4)
+    state = state._replace(clusters=clusters, group_counts=counts)
+    scores = np.asarray([[1.0, 0.0]] * 4)
+    found = assign_grouped_stream(scores, bounds, groups, state)
+    assert found.labels.tolist() == [0, 0, 1, 1]
+    assert found.state.group_counts[:-1].tolist() == [[1, 1], [1, 1]]
 
 
 def test_loads_are_refused_with_the_reason():

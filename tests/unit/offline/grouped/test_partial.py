@@ -93,3 +93,11 @@ def test_what_is_refused():
         assign_partial(scores, max_out=1, out_score=True)
     with pytest.raises(InvalidValueError, match="unit"):
         assign_partial(score_source(scores, np.full(4, 3.0)), max_out=1)
+
+
+def test_the_worst_of_more_than_a_million_rows_stay_out():
+    n, n_out = 2**20 + 2**13 + 5, 1_000
+    worth = np.random.default_rng(3).permutation(n)
+    found = assign_partial(worth[:, None].astype(np.float64), max_out=n_out, out_score=float(n))
+    np.testing.assert_array_equal(found.labels, np.where(worth < n_out, -1, 0))
+    assert found.status == "optimal"

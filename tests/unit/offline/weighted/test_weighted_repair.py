@@ -21,3 +21,13 @@ def test_a_repair_fills_what_lacks():
     sizes, labels = np.asarray([2.0, 2.0, 2.0]), np.asarray([0, 0, 1])
     loads, least, most = np.asarray([4.0, 2.0]), np.asarray([0.0, 3.0]), np.asarray([9.0, 9.0])
     assert repaired(scores, sizes, labels, loads, least, most).tolist() == [1, 0, 1]
+
+
+def test_a_repair_begins_elsewhere_where_the_worst_cluster_is_stuck():
+    no = -np.inf
+    scores = np.asarray([[0.0, no, no], [0.0, -1.0, no], [no, 0.0, -1.0]])
+    sizes, labels = np.asarray([2.0, 4.0, 6.0]), np.asarray([0, 0, 1])
+    most = np.asarray([3.0, 5.0, 9.0])
+    # The second row may leave only for the cluster that the third one has overfilled.
+    found = repaired(scores, sizes, labels, np.asarray([6.0, 6.0, 0.0]), 0.0 * most, most)
+    assert found.tolist() == [0, 1, 2]
