@@ -34,8 +34,13 @@ BEGINNING = {
     "gatcluster": (TWELVE, 0.4),
     "mi_margin": (SIX, 0.7),
 }
+LATER = ("propos", "gatcluster")
+"""Their beginnings take longest: `make slow` has them, with all seeds of all methods."""
 RUNS = [
-    *(pytest.param(m, SEEDS[:1], *short, id=m) for m, short in BEGINNING.items()),
+    *(
+        pytest.param(m, SEEDS[:1], *short, id=m, marks=[pytest.mark.slow] * (m in LATER))
+        for m, short in BEGINNING.items()
+    ),
     *(
         pytest.param(m, SEEDS, (), least, id=f"{m}-all seeds", marks=pytest.mark.slow)
         for m, least in LEAST.items()

@@ -106,9 +106,8 @@ def test_a_finished_day_is_not_repeated(day, tmp_path, monkeypatch, capsys):
 def test_a_day_has_the_minutes_of_one_call_and_its_worth_first():
     assert [stage.name for stage in program.DAY] == list(DAY)
     assert [stage.name for stage in program._chosen("")] == list(DAY)
-    minutes = [stage.minutes for stage in program.DAY]
-    assert sum(minutes[:-1]) <= program.ONE_CALL
-    assert sum(minutes) <= 12
+    assert sum(stage.minutes for stage in program.DAY[:-1]) <= program.ONE_CALL
+    assert sum(stage.minutes for stage in program.DAY) <= 12
     for stage in program.DAY:  # no part takes the time of all that follow
         *first, _ = stage.parts
         assert sum(part.seconds for part in first if part.seconds < 1e9) <= 60 * stage.minutes + 60

@@ -46,6 +46,7 @@ def test_assignment_table_is_printed() -> None:
     assert ours.endswith("| 0 |")
 
 
+@pytest.mark.slow
 def test_reads_are_few_in_every_row() -> None:
     pytest.importorskip("torch")
     module = program("reads")

@@ -22,6 +22,7 @@ def program() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_two_ranks_are_counted(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     scale = program()

@@ -20,7 +20,11 @@ def test_problems_of_pairs_have_room_and_a_best_value(apart: bool) -> None:
         assert len(problem.cannot) == 3 * apart
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda e: f"{e.target.rpartition('.')[2]}-{e.kind}")
+@pytest.mark.parametrize(
+    "error",
+    [pytest.param(e, marks=[pytest.mark.slow] * (i % 3 > 0)) for i, e in enumerate(ERRORS)],
+    ids=lambda e: f"{e.target.rpartition('.')[2]}-{e.kind}",
+)
 def test_a_planted_error_is_noticed(error: planting.PlantedError) -> None:
     claims.load()
     with planting.plant(error):

@@ -21,7 +21,7 @@ from dualclust.proofs.registry import claims
 claims.load()
 ERRORS = planting.tables()
 QUICK = [c for c in claims.ordered(claims.REGISTRY.values()) if not c.slow]
-SAMPLE = 8
+SAMPLE = 6
 """Errors that every test run plants."""
 LONG = ("C4", "S7", "M6", "G1")
 """Claims whose checks take seconds: they are asked last."""

@@ -41,7 +41,13 @@ def best_for(d, medoids, lower, upper, weights):
     return found.value
 
 
-@pytest.mark.parametrize("start", range(0, PROBLEMS, 50))
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(first, marks=[pytest.mark.slow] * (first >= 200))
+        for first in range(0, PROBLEMS, 50)
+    ],
+)
 def test_labels_are_those_of_highs_and_proofs_hold(start) -> None:
     for seed in range(start, start + 50):
         d, lower, upper, weights, gap = drawn(seed)

@@ -90,7 +90,7 @@ PLANTED: tuple[PlantedError, ...] = (
     ),
     *errors_in(
         "algos.offline.weighted._program.rounded",
-        ("sign", "share, best - value)", "share, value - best)"),
+        ("wrong argument", "share, best - value)", "share, value - best)"),
         claims=("R9",),
     ),
 )

@@ -78,8 +78,7 @@ def test_a_method_that_contradicts_the_number_ends_when_it_can(tmp_path, few) ->
     assert len(train(config, tmp_path / "run", refit=at(2, 3)).metrics) == 5
 
 
-@pytest.mark.parametrize("method", ["secu", "propos"])
-@pytest.mark.parametrize("wanted", [4, 8])
+@pytest.mark.parametrize(("method", "wanted"), [("secu", 4), ("propos", 8)])
 def test_a_resumed_run_keeps_the_number_to_the_bit(tmp_path, few, method, wanted) -> None:
     own = ["propos.queue=32", "optim.warmup_epochs=0"] if method == "propos" else []
     more = "epochs=6", "batch_size=16", "network.width=2", "assignment.rounding=outward"
