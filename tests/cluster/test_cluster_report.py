@@ -288,7 +288,9 @@ def test_equal_results_are_equal_files() -> None:
     assert page_of(other)[3] != first
 
 
-@pytest.mark.parametrize("kind", ["text", "link", "image"])
+@pytest.mark.parametrize(
+    "kind", ["text", *(pytest.param(k, marks=pytest.mark.slow) for k in ("link", "image"))]
+)
 def test_a_page_of_a_thousand_clusters_is_below_3_mb(tmp_path, monkeypatch, kind) -> None:
     """Whatever the rows hold: texts that need escapes, long addresses, many images."""
     short = partial(page_numbers.neighbor_map, rounds=3)  # any places have as many digits

@@ -173,6 +173,7 @@ def test_what_does_not_fit_is_refused(client, change, error, words) -> None:
 
 
 @needs_dask
+@pytest.mark.slow
 def test_a_worker_that_dies_ends_the_call(cluster, client, monkeypatch) -> None:
     """The last test: it leaves the cluster with another worker."""
     import dask.array as da

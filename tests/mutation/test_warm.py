@@ -10,6 +10,8 @@ import pytest
 
 from tests.mutation.warm import Warm
 
+pytestmark = pytest.mark.slow  # of a tool beside the library: `make slow`
+
 TESTS = """\
 import os
 import pytest
