@@ -205,7 +205,7 @@ class Execution:
         """Go on in another way, and say why."""
         self.choice = StepChoice(step, why)
         self.told = str(self.choice)
-        warnings.warn(f"{self.told}. Numbers are the same", RunWarning, stacklevel=2)
+        warnings.warn(f"{self.told}. The run goes on", RunWarning, stacklevel=2)
 
     def _fail_graph(self, error: Exception) -> None:
         said = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
