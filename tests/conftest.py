@@ -98,7 +98,7 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        gc.enable()  # no gc.freeze(): planted errors find what runs by gc.get_objects()
+        gc.enable()  # no gc.freeze(): planted errors find what runs by gc.get_referrers()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -57,8 +57,9 @@ def exchanged(edit: Edit) -> Iterator[None]:
 
 def forget_results() -> None:
     """Empty every `functools.cache` of the package: a stored result would hide an error."""
-    for item in gc.get_objects():
-        if type(item) is functools._lru_cache_wrapper and item.__module__.startswith(f"{ROOT}."):
+    kind = functools._lru_cache_wrapper  # which each of them refers to
+    for item in gc.get_referrers(kind):
+        if type(item) is kind and item.__module__.startswith(f"{ROOT}."):
             item.cache_clear()
 
 
@@ -92,7 +93,7 @@ def _exchange_functions(edit: Edit, module: types.ModuleType, undo: ExitStack) -
         if before != after or name in defaults
     ]
     names = {before.co_qualname for before, _ in pairs}
-    living = [f for f in _functions() if f.__code__.co_qualname in names]
+    living = [f for f in _functions(module) if f.__code__.co_qualname in names]
     touched = []
     for before, after in pairs:
         for function in living:
@@ -120,8 +121,9 @@ def _is_same(code: types.CodeType, other: types.CodeType) -> bool:
     return code == other or all(getattr(code, n) == getattr(other, n) for n in names)
 
 
-def _functions() -> list[types.FunctionType]:
-    return [item for item in gc.get_objects() if type(item) is types.FunctionType]
+def _functions(module: types.ModuleType) -> list[types.FunctionType]:
+    """Return what lives of a module's text: each function refers to the module's names."""
+    return [f for f in gc.get_referrers(vars(module)) if type(f) is types.FunctionType]
 
 
 Defaults = tuple[tuple[Any, ...] | None, dict[str, Any] | None]
@@ -184,7 +186,7 @@ def _exchange_constant(edit: Edit, module: types.ModuleType, undo: ExitStack) ->
             given = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
             if any(isinstance(n, ast.Name) and n.id == name for d in given for n in ast.walk(d)):
                 values = _evaluated(node.args, holder)
-                for function in _functions():
+                for function in _functions(holder):
                     code = function.__code__
                     plain = code.co_qualname.replace(".<locals>", "")
                     if plain == qualified and code.co_filename == holder.__file__:
