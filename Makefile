@@ -48,7 +48,7 @@ help:
 	@echo 'make machines  the suite on emulated machines (ROWS="oldest zen"), minutes each'
 	@echo 'make lowest the suite with the lowest versions that pyproject.toml allows: a row of machines'
 	@echo 'make triton kernels in Triton by its interpreter and its compiler: no card, but 1 GB of disk'
-	@echo 'make slow   the tests that take minutes, four times the examples, 15 minutes of random problems'
+	@echo 'make slow   the tests that take minutes, six times the examples, 15 minutes of random problems'
 	@echo 'make coverage  which branches does the suite take? (half an hour)'
 	@echo 'make mutants  errors in a copy of the library: do its tests notice? (an hour; MUTANTS_ARGS)'
 	@echo 'make faults  kill, fill the disk, flip bits: does every run go on to the same bytes? (an hour)'

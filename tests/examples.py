@@ -12,10 +12,10 @@ PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 
 
 def examples(count: int) -> settings:
-    """Show a property half of `count` examples in the suite, and twice as many in long runs.
+    """Show a property a third of `count` examples in the suite, and twice as many in long runs.
 
     Parameters
     ----------
     count : int, 20 or more. Larger where errors hide in rare inputs.
     """
-    return settings(max_examples=count // 2 if PROFILE == "ci" else 2 * count)
+    return settings(max_examples=count // 3 if PROFILE == "ci" else 2 * count)

@@ -24,6 +24,14 @@ OURS = "dualclust"
 REPLACING = {"setattr", "delattr", "setitem", "delitem"}
 PATCH = {"patch", "patch.object", "patch.dict", "patch.multiple"}
 UNKNOWN = "?"  # counts
+BINDING = (
+    ast.Assign,
+    ast.AnnAssign,
+    ast.NamedExpr,
+    ast.For,
+    ast.comprehension,
+    ast.withitem,
+)
 
 
 def dotted(node: ast.AST) -> str:
@@ -55,9 +63,8 @@ def is_file(name: str) -> bool:
 class Origins:
     """Where the names of a file come from: its imports, then what is made from imported names."""
 
-    def __init__(self, tree: ast.AST) -> None:
+    def __init__(self, nodes: list[ast.AST]) -> None:
         self.names: dict[str, set[str]] = {}
-        nodes = list(ast.walk(tree))
         for node in nodes:
             if isinstance(node, ast.Import):
                 for alias in node.names:
@@ -68,8 +75,9 @@ class Origins:
                     self._add(alias.asname or alias.name, {f"{node.module}.{alias.name}"})
             elif isinstance(node, ast.ClassDef):
                 self._add(node.name, {"tests"})  # a class of the test's own
+        binding = [node for node in nodes if isinstance(node, BINDING)]
         for left in (2, 1, 0):  # names may be made from names that are made further down
-            for node in nodes:
+            for node in binding:
                 self._bind(node, {UNKNOWN} if left else set())
 
     def _add(self, name: str, origins: set[str]) -> None:
@@ -162,8 +170,9 @@ def assigned_to(node: ast.AST) -> Iterator[ast.Name]:
 
 def patched(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Yield the line and the text of each patch of the library."""
-    origins = Origins(tree)
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    origins = Origins(nodes)
+    for node in nodes:
         found = False
         for target in targets_of(node):
             text = text_of(target)

@@ -75,6 +75,7 @@ def test_the_lowest_versions_are_those_of_pyproject():
     assert not pinned & {line.partition("==")[0] for line in constraints}
 
 
+@pytest.mark.slow(reason="the row that CI runs beside the suite asks the same of the libraries")
 @pytest.mark.skipif(not X86, reason="the rows are x86 processors")
 def test_the_variables_reach_the_libraries(monkeypatch, tmp_path, capsys):
     """Of the oldest machine, and two wrong answers of the probe are noticed."""

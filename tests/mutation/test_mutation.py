@@ -186,6 +186,7 @@ def test_the_likeliest_file_is_among_the_first(module: str, function: str, first
     assert all((ROOT / file).is_file() for file in files)
 
 
+@pytest.mark.slow(reason="of a tool beside the library; all calls of all tests are read")
 @pytest.mark.parametrize(
     ("module", "package", "some"),
     [
@@ -219,6 +220,7 @@ def test_all_tests_of_the_package_run_that_can(module: str, package: str, some: 
     assert not set(first) & set(rest)
 
 
+@pytest.mark.slow(reason="as above")
 def test_doctests_of_the_module_run_by_the_name_that_the_suite_runs_them_by() -> None:
     for module in ("algos/bounds/sizes.py", "dualclust/common/page/sections.py"):
         first, rest = _stages(Mutant(module, "", "sign", 0, 0, "", "", ""), Trace({}, {}), 1.0)

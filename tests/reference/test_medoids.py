@@ -81,7 +81,7 @@ def test_labels_are_those_of_highs_and_proofs_hold(start) -> None:
 def test_starts_come_near_the_best_medoids_there_are() -> None:
     """Beside all sets of medoids, never better, and of ten starts mostly as good."""
     ratios = []
-    for seed in range(0, 150, 3):
+    for seed in range(0, 150, 5):
         d, lower, upper, _, _ = drawn(seed)
         n, k = len(d), len(lower)
         if not k < n <= 9:
@@ -97,6 +97,6 @@ def test_starts_come_near_the_best_medoids_there_are() -> None:
         ]
         assert max(runs) <= best * (1 - 1e-9)
         ratios.append(max(runs) / best)
-    assert len(ratios) > 15
+    assert len(ratios) > 10
     assert np.median(ratios) <= 1.0 + 1e-9
     assert np.mean(ratios) < 1.03

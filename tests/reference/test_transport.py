@@ -47,7 +47,7 @@ def check(seed: int, most: int, options: SolverOptions) -> None:
 
 @each_path
 def test_equal_to_highs(options: SolverOptions) -> None:
-    for seed in range(500):
+    for seed in range(250):
         check(seed, most=40, options=options)
 
 
@@ -59,7 +59,7 @@ def test_equal_to_highs_on_ten_thousand_instances() -> None:
 
 @each_path
 def test_equal_to_all_assignments(options: SolverOptions) -> None:
-    for seed in range(400):
+    for seed in range(250):
         scores, lower, upper = instance(seed, most=7)
         n, k = scores.shape
         if k**n > 4096:

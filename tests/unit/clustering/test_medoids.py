@@ -62,7 +62,7 @@ def test_labels_are_best_and_medoids_too(xp, rng):
 
 @pytest.mark.parametrize("gap", [0.0, 0.3])
 def test_the_objective_falls_with_every_update(rng, gap):
-    for _ in range(20):
+    for _ in range(8):
         n, k = 40, 5
         pairs = matrix_dissimilarities(symmetric(rng, n))
         bounds = SizeBounds.from_counts([5] * k, [10] * k, n_samples=n)

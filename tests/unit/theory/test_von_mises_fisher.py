@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import cache
 
 import mpmath
 import numpy as np
@@ -36,6 +37,7 @@ def digits_for(kappa):
     return 60 + int(abs(math.log10(kappa))) if kappa else 60
 
 
+@cache  # the same for each library; its digits depend on kappa alone
 def reference_log_bessel(nu, kappa):
     return mpmath.log(mpmath.besseli(nu, kappa, maxterms=10**6))
 
