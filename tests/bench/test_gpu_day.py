@@ -24,7 +24,7 @@ from tests.programs import program as program_of  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 DAY = ("constants", "conformance", "functions", "steps", "triton")
-RUNS = ("secu", "propos", "coke")
+RUNS = ("secu",)  # the others: test_gpu_runs.py
 
 
 def call(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -69,8 +69,7 @@ def test_the_conformance_of_each_row_and_method_is_recorded(day):
     assert len(reads) == 5
     assert all(row["waits"] == 0 for row in reads.values() if row["capturable"])
     graphs = [row for row in found["graph"]["rows"] if "verdict" in row]
-    assert graphs
-    assert len(graphs) == 5
+    assert len(graphs) == 2
     for row in graphs:  # GATCluster's epoch has one batch of the shorter length: too few to capture
         assert row["graphs an epoch"] == 1 + (row["method"] != "gatcluster")
         assert row["off"] < 1e-8
@@ -81,7 +80,8 @@ def test_the_page_shows_each_part_and_names_the_rehearsal(day):
     assert "A rehearsal without a card" in page
     for stage in program.STAGES:
         assert f"## {stage.title}" in page
-        assert all(f"### {part.name} (" in page for part in stage.parts)
+        if stage.name in (*DAY, *RUNS):
+            assert all(f"### {part.name} (" in page for part in stage.parts)
     for heading in ("- commit: ", "- digest of the sources: ", "min-max", "of peak", "test ACC"):
         assert heading in page
 
