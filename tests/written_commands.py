@@ -54,14 +54,9 @@ def texts_of(path: Path) -> Iterator[str]:
     if path.suffix != ".py":
         yield text.replace("\\\n", " ")
         return
-    tree = ast.parse(text)  # kept: the names of nodes that are gone may come again
-    joined = {
-        id(part)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.JoinedStr)
-        for part in node.values
-    }
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(ast.parse(text)))
+    joined = {id(part) for n in nodes if isinstance(n, ast.JoinedStr) for part in n.values}
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             yield "".join(
                 str(part.value) if isinstance(part, ast.Constant) else FILLED
@@ -70,9 +65,11 @@ def texts_of(path: Path) -> Iterator[str]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             if id(node) not in joined:
                 yield node.value.replace("\\\n", " ")
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.string
+    # Tokens take longer than the tree: only where a comment may hold a command or flags.
+    if any("#" in line and re.search("dualclust |`--", line) for line in text.splitlines()):
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.string
 
 
 def commands_of(path: Path, root: Path) -> Iterator[Written]:
