@@ -26,7 +26,7 @@ from tests.compare import assert_equal
 torch = pytest.importorskip("torch")
 
 K = 3
-SHORT = settings(max_examples=20, stateful_step_count=15)
+SHORT = settings(max_examples=25, stateful_step_count=15)
 LONG = settings(max_examples=500, stateful_step_count=40)
 
 
@@ -62,7 +62,7 @@ class GroupedStream(RuleBasedStateMachine):
     """A stream with groups, in any order and batches, refuses only what cannot end inside."""
 
     OF_ROWS = np.asarray([0] * 6 + [1] * 5 + [-1] * 3)
-    BOUNDS = SizeBounds.from_counts([4] * K, [6] * K, n_samples=len(OF_ROWS))
+    BOUNDS = SizeBounds.from_counts([4] * K, [5, 5, 6], n_samples=len(OF_ROWS))
     GROUPS = GroupBounds.from_counts(OF_ROWS, K, lower=[1, 1], upper=[3, 2])
     WAYS = ways_to_end([6, 5, 3], BOUNDS, GROUPS)
     STEPS = StepRule(0.25, 2)
