@@ -49,7 +49,7 @@ class Problem(RuleBasedStateMachine):
         super().__init__()
         self.scores = (np.arange(N * K).reshape(N, K) * 5 % 8) / 8.0
         self.lower, self.upper = np.full(K, 1), np.full(K, 3)
-        self.prices = None
+        self.prices, self.n_drawn = None, 0
 
     @initialize(seed=st.integers(0, 999))
     def first(self, seed):
@@ -57,10 +57,13 @@ class Problem(RuleBasedStateMachine):
 
     @rule(seed=st.integers(0, 999))
     def another(self, seed):
-        """Bounds around the counts of some labels, which few other labels keep."""
-        rng = np.random.default_rng(seed)
+        """Bounds around the counts of some labels, from prices of before or from none."""
+        self.n_drawn += 1
+        rng = np.random.default_rng([seed, self.n_drawn])
+        if seed % 2:
+            self.prices = None
         self.scores, labels = rng.integers(-8, 9, (N, K)) / 8.0, rng.integers(0, K, N)
-        if seed % 3 == 0:
+        if seed % 3 == 1:
             self.scores[rng.random((N, K)) < 0.2] = -np.inf
         self.bound_around(rng, labels)
 
@@ -75,10 +78,6 @@ class Problem(RuleBasedStateMachine):
     @rule(k=CLUSTER, least=st.integers(0, 3), width=st.integers(0, 3))
     def other_sizes(self, k, least, width):
         self.lower[k], self.upper[k] = least, least + width
-
-    @rule()
-    def from_nothing(self):
-        self.prices = None
 
     @property
     def sizes(self):
@@ -247,7 +246,7 @@ class Loads(Problem):
     def bound_around(self, rng, labels):
         self.demand = rng.integers(0, 5, N).astype(float)
         self.lower, self.upper = around(rng, np.bincount(labels, self.demand, minlength=K))
-        self.upper += 3 * rng.integers(0, 2)  # then lower ones are all that binds
+        self.upper += 3 * int(rng.random() < 0.3)  # then lower ones are all that binds
 
     @rule(k=CLUSTER, least=st.integers(0, 6), width=st.integers(0, 4))
     def other_sizes(self, k, least, width):
