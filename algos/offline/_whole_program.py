@@ -76,7 +76,7 @@ def best_whole(
     terms += [(first + j, i * k + j, 1.0) for first, i in of_pairs for j in range(k)]
     lines, columns, entries = zip(*terms, strict=True)
     m = len(apart) * k
-    matrix = coo_array((entries, (lines, columns)), shape=(n + k + m, n * k)).tocsr()
+    matrix = coo_array((entries, (lines, columns))).tocsr()
     low, high = ([1.0] * n + [bound / mass for bound in side] for side in (lower, upper))
     found = milp(
         [one / unit for one in loss],

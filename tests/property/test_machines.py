@@ -22,12 +22,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from dualclust.algos.bounds.groups import GroupBounds
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import CheckpointError, MissingFileError, OutputError
 from dualclust.algos.online.assignment import assign, init_state, next_pass
 from dualclust.algos.online.certificates import violation
-from dualclust.algos.online.grouped import assign_grouped_stream, init_grouped_state
 from dualclust.algos.online.step_sizes import StepRule
 from dualclust.cluster.output_folder import replace_folder
 from dualclust.train.state.checkpoint import (
@@ -84,46 +82,6 @@ class Stream(RuleBasedStateMachine):
         for ours, theirs in zip(state.duals, self.state.duals, strict=True):
             assert_equal(ours, theirs)
         assert_equal(state.counts, self.state.counts)
-
-
-class GroupedStream(RuleBasedStateMachine):
-    """A stream with groups, in any order and batches, can always end, and ends inside."""
-
-    OF_ROWS = np.asarray([0] * 6 + [1] * 5 + [-1] * 5)
-    GROUPS = GroupBounds.from_counts(OF_ROWS, K, lower=[1, 1], upper=[3, 2])
-
-    def __init__(self):
-        super().__init__()
-        self.state, self.left = init_grouped_state(BOUNDS, self.GROUPS), self.OF_ROWS.tolist()
-
-    @precondition(lambda self: self.left)
-    @rule(seed=st.integers(0, 99), n=st.integers(1, 4))
-    def more(self, seed, n):
-        rng, n = np.random.default_rng(seed), min(n, len(self.left))
-        order = rng.permutation(len(self.left))
-        of_rows = np.asarray(self.left)[order[:n]]
-        self.left = np.asarray(self.left)[order[n:]].tolist()
-        scores = rng.integers(-8, 8, (n, K)) / 8.0
-        _, self.state = assign_grouped_stream(
-            scores, BOUNDS, self.GROUPS, self.state, of_rows=of_rows, steps=STEPS
-        )
-
-    @precondition(lambda self: not self.left)
-    @rule()
-    def again(self):
-        prices = self.state.prices
-        self.state = init_grouped_state(BOUNDS, self.GROUPS, prices=prices)
-        self.left = self.OF_ROWS.tolist()
-
-    @invariant()
-    def can_end_inside(self):
-        counts, plan = self.state.group_counts, self.state.plan
-        assert (counts <= plan).all()
-        assert self.left or (counts == plan).all()
-        assert violation(plan.sum(axis=0), BOUNDS) == 0
-        cells = plan[:-1]
-        assert ((self.GROUPS.lower <= cells) & (cells <= self.GROUPS.upper)).all()
-        assert_equal(plan.sum(axis=1), np.asarray([6, 5, 5]))
 
 
 class Checkpoints(RuleBasedStateMachine):
@@ -228,13 +186,13 @@ class Folder(RuleBasedStateMachine):
         assert [path.name for path in self.home.iterdir()] == ["out"] * (self.ours is not None)
 
 
-@pytest.mark.parametrize("machine", [Stream, GroupedStream, Checkpoints, Folder])
+@pytest.mark.parametrize("machine", [Stream, Checkpoints, Folder])
 def test_steps_in_any_order(machine):
     run_state_machine_as_test(machine, settings=SHORT)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("machine", [Stream, GroupedStream, Checkpoints, Folder])
+@pytest.mark.parametrize("machine", [Stream, Checkpoints, Folder])
 def test_steps_in_any_order_at_length(machine):
     run_state_machine_as_test(machine, settings=settings(max_examples=500, stateful_step_count=40))
 

@@ -97,7 +97,7 @@ def corner_of(program: Program) -> Corner:
     entries = [1.0] * p + [size / mass for size in sizes] + [-1.0] * k + [1.0] * k + [-1.0] * k
     lines = rows + [m + j for j in clusters] + 3 * [m + j for j in each]
     columns = pairs + pairs + [p + i * k + j for i in range(3) for j in each]
-    matrix = coo_array((entries, (lines, columns)), shape=(m + k, p + 3 * k)).tocsr()
+    matrix = coo_array((entries, (lines, columns))).tocsr()
     of_loads = [(a / mass, b / mass) for a, b in zip(low, high, strict=True)]
     for presolve in (True, False):  # which HiGHS has ended with an error of its own
         found = linprog(

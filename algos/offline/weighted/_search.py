@@ -280,7 +280,8 @@ def _proven(problem: Problem, done: _Pass) -> Found:
     paid = xp.where(
         prices > 0.0, prices * (loads - problem.lower), -prices * (problem.upper - loads)
     )
-    slack, terms = read(xp.sum(paid), xp.sum(xp.abs(paid)))
+    # Bounds are 2^-40 of all sizes wider than those given, which pays for rounding.
+    (slack,) = read(xp.sum(paid))
     lost += slack
     moved = math.fsum(
         share * value
@@ -289,5 +290,5 @@ def _proven(problem: Problem, done: _Pass) -> Found:
     )
     own = math.fsum(row.values[row.shares.index(max(row.shares))] for row in done.shared)
     is_solved = lost - (moved - own) <= PROGRAM_GAP * size
-    bound = objective + lost + rounding_of(abs(lost) + terms)
+    bound = objective + lost + rounding_of(abs(lost))
     return Found(done.labels, done.shared, prices, objective, size, bound, is_solved)

@@ -335,3 +335,12 @@ def test_loads_are_refused_with_the_reason():
         lambda: assign_grouped_stream(SCORES, loads, fair(NUMPY)),
     ):
         assert "no online rule can keep loads inside" in message_of(InvalidTypeError, call)
+
+
+def test_more_than_a_thousand_pairs_of_a_group_and_a_cluster():
+    of_rows = np.random.default_rng(0).permutation(np.repeat(np.arange(40), 30))
+    once = GroupBounds.at_most_one(of_rows, 30)
+    sizes = SizeBounds.from_counts([40] * 30, [40] * 30, n_samples=1200)
+    scores = np.random.default_rng(1).random((1200, 30))
+    state = assign_grouped_stream(scores, sizes, once).state
+    assert (state.group_counts[:-1] == 1).all()

@@ -23,10 +23,15 @@ def test_arguments_that_do_not_fit():
     prices = np.asarray([np.nan, 0.0]), np.zeros((2, 2))
     with pytest.raises(InvalidValueError, match="must be finite"):
         assign_grouped(scores, sizes, bounds, prices=prices)
+    prices = np.zeros(2), np.zeros((2, 1))
+    with pytest.raises(InvalidValueError, match=r"prices\[1\] must have shape \(2, 2\)"):
+        assign_grouped(scores, sizes, bounds, prices=prices)
     with pytest.raises(InvalidTypeError, match="pair of arrays"):
         assign_grouped(scores, sizes, bounds, prices=np.zeros(3))
     with pytest.raises(InvalidTypeError, match="bounds"):
         assign_grouped(scores, (0, 5), bounds)
+    found = assign_grouped(scores, sizes, bounds)
+    assert [found._replace(gap=gap).status for gap in (0.0, 1e-9)] == ["optimal", "within gap"]
     scores[3, 1] = np.nan
     with pytest.raises(InvalidValueError, match="row 3"):
         assign_grouped(scores, sizes, bounds)

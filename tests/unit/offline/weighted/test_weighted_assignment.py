@@ -98,6 +98,18 @@ def test_the_best_whole_rows():
     assert timed.upper_bound >= 7.9 - 1e-7
 
 
+def test_a_search_without_time_ends_without_the_best_labels():
+    rng = np.random.default_rng(0)
+    scores, sizes = rng.integers(-8, 9, (12, 3)).astype(float), rng.integers(1, 9, 12).astype(float)
+    low, high = (np.full(3, sizes.sum() // 3 + more) for more in (0, 1))
+    bounds = LoadBounds.from_loads(sizes, 3, lower=low.tolist(), upper=high.tolist())
+    best = assign_weighted(scores, bounds, exact=True)
+    timed = assign_weighted(scores, bounds, exact=True, time_limit=0.0)
+    assert (best.status, best.gap < 1e-9) == ("inside", True)
+    assert timed.gap > 0.0
+    assert timed.upper_bound > best.upper_bound + 0.5
+
+
 def test_no_whole_rows_fit():
     bounds = LoadBounds.from_loads(np.asarray([2.0, 2.0, 2.0, 1.0]), 2, lower=3.5, upper=3.5)
     scores = np.ones((4, 2))

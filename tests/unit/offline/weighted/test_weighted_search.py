@@ -131,7 +131,8 @@ def test_many_rows_of_few_that_a_cluster_may_have():
 
 def test_rows_of_one_size_are_the_plain_problem_to_the_bit():
     scores, _ = rows_with_sizes(3000, 7, 5)
-    plain = dc.assign_exact(scores, dc.SizeBounds.from_counts([400] * 7, [500] * 7, n_samples=3000))
+    counts = dc.SizeBounds.from_counts([400] * 7, [500] * 7, n_samples=3000)
+    plain = dc.assign_exact(scores, counts)
     bounds = LoadBounds.from_loads(np.full(3000, 4.0), 7, lower=1598.0, upper=2003.0)
     found = assign_weighted(scores, bounds)
     judge_weighted(scores, bounds, found, best=plain.objective)
@@ -140,6 +141,11 @@ def test_rows_of_one_size_are_the_plain_problem_to_the_bit():
     np.testing.assert_array_equal(4.0 * found.prices, plain.prices)
     np.testing.assert_array_equal(found.loads, 4.0 * plain.counts)
     assert (found.status, found.n_shared, found.gap) == ("inside", 0, plain.gap)
+    start = plain.prices + np.linspace(0.0, 0.3, 7)
+    again = assign_weighted(scores, bounds, prices=start / 4.0)
+    plain = dc.assign_exact(scores, counts, prices=start)
+    np.testing.assert_array_equal(4.0 * again.prices, plain.prices)
+    assert (again.prices != found.prices).any()
 
 
 def test_weights_count_in_the_objective_and_sizes_in_the_bounds():
