@@ -66,21 +66,21 @@ def test_the_first_radius_parts_a_typical_row_from_eight_others():
     """Half the difference of the best and the ninth, by the upper median of the rows."""
     scores = np.linspace(0.0, 1.0, 11)[None, ::-1] * np.asarray([[1.0], [2.0], [5.0], [9.0]])
     prices = np.zeros(11)
-    found = initial_radius(scores, prices)
+    found = initial_radius(scores, prices, scale=4.0)
     np.testing.assert_allclose(found, np.full(11, 0.5 * 0.8 * 5.0), rtol=1e-15)
-    few = initial_radius(scores[:, :3], prices[:3])
+    few = initial_radius(scores[:, :3], prices[:3], scale=4.0)
     np.testing.assert_allclose(few, np.full(3, 0.5 * 0.2 * 5.0), rtol=1e-14)
-    priced = initial_radius(0.0 * scores[:, :3], np.asarray([0.0, 3.0, -1.0]))
+    priced = initial_radius(0.0 * scores[:, :3], np.asarray([0.0, 3.0, -1.0]), scale=4.0)
     assert priced.tolist() == [2.0] * 3
-    # Where typical rows tie, a millionth of the range of the others.
+    # Where typical rows tie, a millionth of the range of scores.
     ties = np.zeros((5, 3))
     ties[4] = [0.0, 4.0, 0.0]
-    least = initial_radius(ties, np.zeros(3))
+    least = initial_radius(ties, np.zeros(3), scale=4.0)
     np.testing.assert_allclose(least, np.full(3, 4e-6), rtol=1e-15)
     forbidden = np.asarray([[5.0, -math.inf, 1.0]] * 3)  # counted as the smallest score, or as 0
-    assert initial_radius(forbidden, np.zeros(3)).tolist() == [2.5] * 3
+    assert initial_radius(forbidden, np.zeros(3), scale=4.0).tolist() == [2.5] * 3
     negative = np.asarray([[5.0, -math.inf, -3.0]] * 3)
-    assert initial_radius(negative, np.zeros(3)).tolist() == [4.0] * 3
+    assert initial_radius(negative, np.zeros(3), scale=4.0).tolist() == [4.0] * 3
 
 
 def test_candidates_of_a_radius_by_hand(xp):
@@ -108,10 +108,10 @@ def test_candidates_of_a_radius_by_hand(xp):
 def test_no_thread_and_no_part_changes_a_radius(rng, threads):
     scores, prices, shape = rng.normal(size=(4_000, 60)), rng.normal(size=60), rng.uniform(size=60)
     given = {"n_rows": 4_000, "max_entries": 80_000, "shape": shape}
-    whole = largest_radius(scores, prices, **given), initial_radius(scores, prices)
+    whole = largest_radius(scores, prices, **given), initial_radius(scores, prices, scale=1.0)
     with workers(threads):
         assert largest_radius(scores, prices, **given) == whole[0]
-        found = initial_radius(scores, prices)
+        found = initial_radius(scores, prices, scale=1.0)
     np.testing.assert_array_equal(found, whole[1])
 
 
