@@ -107,8 +107,9 @@ class SolverOptions:
 
         Examples
         --------
-        >>> [SolverOptions().entries_of(n) for n in (10**6, 10**8, 10**9)]
-        [33554432, 100000000, 134217728]
+        >>> options = SolverOptions(entries_per_row=0.5)
+        >>> [options.entries_of(n) for n in (10**6, 10**8, 10**9)]
+        [33554432, 50000000, 134217728]
         """
         return max(self.max_entries, min(int(self.entries_per_row * n), self.last_entries))
 

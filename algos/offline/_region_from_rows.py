@@ -258,8 +258,8 @@ def wide_enough(counts: Array, width: int, most: float) -> int:
     return width
 
 
-def initial_radius(scores: Array, prices: Array, *, scale: float | None = None) -> Array:
-    """Return the radius of a few candidates in a typical row; `scale` is the range, if known."""
+def initial_radius(scores: Array, prices: Array, *, scale: float) -> Array:
+    """Return the radius of a few candidates in a typical row; `scale` is the range of scores."""
     xp = compat.array_namespace(prices)
     # A forbidden pair is replaced by the smallest score, so that differences are finite.
     floor = xp.min(xp.where(xp.isfinite(scores), scores, xp.zeros_like(scores)))
@@ -270,8 +270,8 @@ def initial_radius(scores: Array, prices: Array, *, scale: float | None = None) 
         falling = xp.sort(priced, axis=1, descending=True, stable=False)
         return falling[:, 0] - falling[:, n_clusters - 1]
 
-    least = LEAST_RADIUS * (score_range(scores) if scale is None else scale)
-    return xp.full_like(prices, max(median(xp.concat(list(map_parts(apart, scores)))) / 2.0, least))
+    typical = median(xp.concat(list(map_parts(apart, scores)))) / 2.0
+    return xp.full_like(prices, max(typical, LEAST_RADIUS * scale))
 
 
 def usable_prices(source: ScoreSource, prices: Array) -> Array | None:

@@ -6,7 +6,7 @@ import pytest
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import DeviceMismatchError, InvalidValueError
 from dualclust.algos.offline import SolverOptions, _all_scores
-from dualclust.algos.offline._all_scores import solve_in_full
+from dualclust.algos.offline._all_scores import raise_no_labels, solve_in_full
 from dualclust.algos.offline._reduced import ReducedSolution
 from dualclust.algos.offline.assignment import assign_offline, assign_source
 from dualclust.algos.scores.sources import score_source
@@ -41,3 +41,8 @@ def test_tolerances_prices_and_bounds_that_are_refused():
         given[name] = strict.ones(K + 1, dtype=strict.float64)
         with pytest.raises(DeviceMismatchError, match=name):
             assign_source(score_source(scores), BOUNDS, **given)
+
+
+def test_the_error_names_what_all_scores_would_take():
+    with pytest.raises(InvalidValueError, match=r"268435456 scores are more than .*about 4 GiB"):
+        raise_no_labels(2**28, SolverOptions())

@@ -99,15 +99,6 @@ def test_libraries_agree(xp, rng, options):
         assert found.upper_bound == pytest.approx(expected.upper_bound, rel=1e-12)
 
 
-def test_libraries_agree_where_scores_tie(xp, rng, options):
-    """Multiples of 1/4: labels may differ where a tie broke otherwise, the value may not."""
-    scores = rng.integers(-4, 5, size=(32, 4)) / 4.0
-    bounds = ratios(xp, 32, 4)
-    found = assign_exact(xp.asarray(scores), bounds, options=options)
-    check(found, scores, bounds)
-    assert found.objective == assign_exact(scores, ratios(NUMPY, 32, 4), options=options).objective
-
-
 @given(float_streams())
 def test_any_problem_is_solved(stream):
     bounds = stream.bounds(NUMPY)
@@ -149,26 +140,6 @@ def test_scores_of_any_magnitude(seed, exponent, few):
     found = assign_exact(scores, bounds, options=FEW if few else DEFAULT_OPTIONS)
     check(found, scores, bounds)
     assert found.gap <= 1e-12
-
-
-@pytest.mark.parametrize("scale", [2.0**-40, 2.0**-10, 2.0**40])
-def test_labels_do_not_depend_on_the_unit_of_score(rng, scale, options):
-    scores = rng.normal(size=(500, 5))
-    bounds = ratios(NUMPY, 500, 5, lower=0.95, upper=1.05)
-    plain, scaled = (
-        assign_exact(scores, bounds, options=options),
-        assign_exact(scores * scale, bounds, options=options),
-    )
-    np.testing.assert_array_equal(scaled.labels, plain.labels)
-    assert scaled.upper_bound == pytest.approx(scale * plain.upper_bound, rel=1e-9)
-
-
-def test_loose_bounds_give_the_best_labels(xp, rng, options):
-    scores = rng.normal(size=(25, 4))
-    for bounds in (ratios(xp, 25, 4, lower=0.0, upper=math.inf), counts(xp, 25, [0] * 4, None)):
-        found = assign_exact(xp.asarray(scores), bounds, options=options)
-        np.testing.assert_array_equal(to_numpy(found.labels), scores.argmax(axis=1))
-        assert found.gap == 0.0
 
 
 def test_one_cluster_and_one_sample(xp, options):
@@ -227,14 +198,6 @@ class TestWeights:
         scaled = assign_exact(xp.asarray(scores * weights[:, None]), bounds, options=options)
         assert found.objective == pytest.approx(scaled.objective, abs=1e-12)
 
-    def test_ones_change_nothing(self, rng, options):
-        scores, bounds = rng.normal(size=(40, 4)), ratios(NUMPY, 40, 4)
-        plain, found = (
-            assign_exact(scores, bounds, weights=w, options=options)
-            for w in (None, np.ones(40, np.float32))
-        )
-        np.testing.assert_array_equal(found.labels, plain.labels)
-
 
 class TestForbiddenPairs:
     """A score of minus infinity."""
@@ -275,11 +238,6 @@ class TestForbiddenPairs:
         found = assign_exact(scores, counts(xp, 3, [1, 1], [1, 2]), options=options)
         assert to_numpy(found.labels).tolist() == [0, 1, 1]
 
-    def test_the_clusters_in_question_are_named(self, xp):
-        scores = xp.asarray([[1.0, -math.inf], [0.5, -math.inf], [1.0, 0.25]])
-        with pytest.raises(InfeasibleBoundsError, match="cluster 1 needs at least 2 samples"):
-            assign_exact(scores, counts(xp, 3, [0, 2], [3, 3]))
-
 
 class TestProducts:
     """Scores that are multiplied a block at a time."""
@@ -294,21 +252,6 @@ class TestProducts:
         found = assign_source(source, bounds, tol=0.0, options=options)
         check(found, x @ c.T + offsets, bounds)
         assert found.status == "optimal"
-
-    def test_duplicate_rows_move_together(self):
-        """Float16 data has many; each group must not cost a search per sample."""
-        x = np.repeat(cone_features(20, 0, d=8), 2000, axis=0)
-        source = product_source(feature_source(x), cone_features(30, 1, d=8))
-        found = assign_source(source, ratios(NUMPY, 40_000, 30, lower=0.95, upper=1.05), tol=0.0)
-        assert found.status == "optimal"
-
-
-def test_few_samples_for_many_clusters():
-    scores = np.random.default_rng(0).normal(size=(900, 300))
-    bounds = ratios(NUMPY, 900, 300, lower=0.9, upper=1.1, rounding="outward")
-    found = assign_exact(scores, bounds)
-    check(found, scores, bounds)
-    assert found.status == "optimal"
 
 
 def test_gap_and_status():

@@ -9,11 +9,15 @@ from hypothesis import strategies as st
 
 from dualclust.algos.bounds.farkas import verify_infeasibility
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
-from dualclust.algos.offline import _candidates
+from dualclust.algos.offline import SolverOptions, _candidates
 from dualclust.algos.offline._candidates import (
+    DEVICE_ROWS,
     TooManyCandidatesError,
     all_candidates,
     collect_candidates,
+    row_slices,
+    rows_at_once,
+    select_candidates,
 )
 from dualclust.algos.offline._free_rows import _rounded_up
 from dualclust.algos.scores import blocks
@@ -58,13 +62,6 @@ def test_no_price_in_the_region_makes_another_cluster_best(xp, seed, width):
                 assert scores[i, best[i]] + prices[best[i]] <= truncation[row]
 
 
-def test_a_region_of_radius_0_fixes_all(xp, rng):
-    scores, prices = rng.normal(size=(50, 4)), rng.normal(size=4)
-    found = candidates_of(xp, scores, prices, prices, 4)
-    assert found.clusters.shape[0] == 0
-    np.testing.assert_array_equal(to_numpy(found.labels), (scores + prices).argmax(axis=1))
-
-
 def test_the_size_of_the_blocks_changes_nothing(xp, rng):
     """Rows that come 200 times are in four blocks; fixed and free ones in each."""
     scores = rng.normal(size=(130, 3)).astype(np.float32)
@@ -80,7 +77,7 @@ def test_the_size_of_the_blocks_changes_nothing(xp, rng):
     fixed = ~to_numpy(one.is_free)
     sizes = scores[fixed, to_numpy(one.labels)[fixed]]
     assert one.fixed_size == pytest.approx(np.abs(sizes).sum(), rel=1e-6)
-    assert (_candidates.SLACK, _candidates.DEVICE_ROWS) == (8.0, 2**21)
+    assert (_candidates.SLACK, DEVICE_ROWS) == (8.0, 2**21)
 
 
 def test_all_clusters_but_the_forbidden(xp):
@@ -150,3 +147,29 @@ def test_a_pass_ends_with_the_block_that_is_too_much():
     with pytest.raises(TooManyCandidatesError):
         collect_candidates(source, -wide, wide, width=2, max_entries=20_000)
     assert read == [(0, 8_192), (8_192, 16_384)]
+
+
+def test_the_text_keeps_more_than_a_million_candidates_of_a_row():
+    kept, k = 2**20 + 4, 2**20 + 8
+    scores, far = np.arange(k, 0.0, -1.0)[None, :], np.full(k, float(k))
+    clusters, values, n, lost = select_candidates.reference(scores, -far, far, width=kept)
+    np.testing.assert_array_equal(clusters[0], np.arange(kept))
+    np.testing.assert_array_equal(values, scores[:, :kept])
+    assert (n.tolist(), lost.tolist()) == ([k], [4.0 + k])
+
+
+def test_rows_are_gone_over_in_parts_of_a_cache_or_of_a_device(rng):
+    kept = all_candidates(score_source(rng.normal(size=(20, 3))), like=np.zeros(3))
+    options = SolverOptions(chunk_rows=7)
+    assert list(row_slices(kept, options)) == [slice(0, 7), slice(7, 14), slice(14, 20)]
+    torch = pytest.importorskip("torch")
+    from tests.second_device import DEVICE
+
+    assert rows_at_once(torch.zeros(1, device=DEVICE), options) == DEVICE_ROWS
+
+
+def test_the_share_of_rows_that_lost_candidates():
+    scores = np.asarray([[0.0, 0.0, 0.0, -9.0], [0.0, 0.0, -9.0, -9.0], [5.0, 0.0, 0.0, 0.0]] * 2)
+    zero = np.zeros(4)
+    kept = collect_candidates(score_source(scores), zero, zero, width=2)
+    assert kept.truncated_share(6) == pytest.approx(2.0 / 6.0)

@@ -67,3 +67,16 @@ def test_weights_and_rows_alike_but_for_one_end_at_the_optimum(dtype):
     for given in (None, weights):
         found = dc.assign_exact(scores, bounds, weights=given)
         assert (found.status, found.violation) == ("optimal", 0)
+
+
+@pytest.mark.parametrize(("m", "k"), [(1_100, 4), (20, 1_100)])
+def test_more_than_a_thousand_rows_are_distinct_or_as_many_clusters(m, k):
+    """Most rows are one of twenty."""
+    n, rng = max(10 * m, 2 * k), np.random.default_rng(0)
+    names = np.concatenate([np.arange(m), rng.integers(0, 20, n - m)])
+    scores = rng.normal(size=(m, k))[rng.permutation(names)]
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.5, upper=1.5)
+    region = region_of_distinct_rows(score_source(scores), bounds)
+    found = dc.assign_exact(scores, bounds)
+    assert found.status == "optimal"
+    assert dual_value(scores, region.center, bounds) == pytest.approx(found.objective, rel=1e-12)

@@ -86,18 +86,6 @@ def test_the_optimum_is_that_of_the_passes(make, lower, upper):
     assert assign_exact(scores, bounds).objective == found.objective
 
 
-def test_prices_that_are_far_off_need_larger_windows(xp):
-    rng = np.random.default_rng(0)
-    scores = rng.normal(size=(60, 4))
-    bounds = SizeBounds.from_counts([15] * 4, n_samples=60)
-    bounds = SizeBounds(*(xp.asarray(part) for part in bounds[:4]), 60)
-    best = assign_exact(scores, SizeBounds.from_counts([15] * 4, n_samples=60))
-    for prices in (None, xp.asarray(np.asarray([9.0, -9.0, 0.0, 3.0]))):
-        found = solve_few(score_source(xp.asarray(scores)), bounds, prices, 0.0)
-        assert found.objective == pytest.approx(best.objective, rel=1e-12)
-        assert to_numpy(found.counts).tolist() == [15] * 4
-
-
 def test_the_best_cluster_changes_places_with_the_first(xp):
     scores = np.asarray([[1.0, 3.0, 2.0], [4.0, 1.0, 2.0], [0.0, 1.0, 5.0], [2.0, 0.0, 3.0]])
     group = alone(4)._replace(first_row=7, n_local=2)

@@ -29,8 +29,12 @@ def test_the_best_rows_of_more_than_a_million_are_chosen() -> None:
 
 
 def test_the_text_keeps_the_lists_of_more_than_a_million() -> None:
-    clusters, two = np.tile(np.asarray([0, 1], np.int32), (N, 1)), np.full(N, 2)
+    """The last five rows are fixed, each in a cluster of its own."""
+    first = np.arange(N, dtype=np.int32)
+    clusters, two = np.stack([first, (first + 1) % N], axis=1), np.full(N, 2)
+    two[-5:] = 1
     values, lost = np.zeros((N, 2)), np.arange(N, dtype=np.float64)
-    sizes = {"n_clusters": 2, "largest": 0.0, "limit": 1.0}
+    sizes = {"n_clusters": N, "largest": 0.0, "limit": 1.0}
     found = split_rows.reference(clusters, values, two, lost, **sizes)
-    np.testing.assert_allclose(found[4], lost, rtol=1e-12)
+    np.testing.assert_allclose(found[4], lost[:-5], rtol=1e-12)
+    assert np.flatnonzero(found[5]).tolist() == list(range(N - 5, N))

@@ -10,7 +10,6 @@ from dualclust.algos.offline import SolverOptions
 from dualclust.algos.offline._online_labels import EPOCH, FLOOR, assign_in_passes
 from dualclust.algos.offline._online_prices import FORBIDDEN, LEARNING_FLOOR, PASSES, learn_prices
 from dualclust.algos.offline._proof import relative_gap, rounding_of
-from dualclust.algos.offline._region_from_rows import optimal_shift, raise_empty_clusters
 from dualclust.algos.offline.assignment import assign_exact
 from dualclust.algos.online.assignment import assign, init_state, next_pass, relaxed
 from dualclust.algos.online.certificates import dual_value
@@ -89,46 +88,3 @@ def test_labels_and_proof_are_those_of_two_passes(start, n_rows):
     gap = relative_gap(lost, worth, min(first, second))
     assert found.gap == pytest.approx(gap, rel=1e-9)
     assert found.gap > 0.0
-
-
-def test_empty_clusters_rise_to_the_best_of_a_row_or_to_0():
-    """Cluster 0 is the best of every row; the others lack 2, 3, 5 and 4 there."""
-    scores = np.asarray([[9.0, 1.0, 1.0, 1.0, -math.inf], [9.0, 0.0, -math.inf, 0.0, 0.0]])
-    prices = np.asarray([0.0, 6.0, 5.0, 3.0, 5.0])
-    for lower, expected in (
-        ([1.0, 1.0, 1.0, 1.0, 1.0], [0.0, 8.0, 8.0, 8.0, 9.0]),
-        ([0.5, 0.5, 0.5, 0.5, 0.5], [0.0, 8.0, 8.0, 8.0, 9.0]),
-        ([0.0, 0.0, 0.0, 0.0, 0.0], prices.tolist()),  # above 0 already
-    ):
-        found = raise_empty_clusters(scores, prices, np.asarray(lower))
-        assert found.tolist() == expected
-    low = np.asarray([-20.0, -14.0, -14.5, -11.0, 0.0])  # with -20, cluster 0 is worth -11
-    found = raise_empty_clusters(scores, low, np.zeros(5))
-    # Row 0: best of -11, -13, -13.5, -10; row 1: 0 of the last.
-    assert found.tolist() == [-19.0, -11.0, -11.0, -11.0, 0.0]
-    far = np.asarray([0.0, -0.25, -9.0, -1.0, 1.0])
-    assert raise_empty_clusters(scores, far, np.zeros(5)).tolist() == [0.0, 0.0, 0.0, 0.0, 1.0]
-    none = np.full((2, 2), -math.inf)
-    assert raise_empty_clusters(none, far[:2], np.ones(2)).tolist() == [0.0, -0.25]
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_prices_shift_to_the_nearest_of_the_least_bounds(seed):
-    """The bound is piecewise linear, with corners where a price becomes 0: all of them tried."""
-    rng = np.random.default_rng(seed)
-    k, n = int(rng.integers(1, 6)), 12
-    sizes = np.bincount(rng.integers(0, k, n), minlength=k)
-    lower = np.maximum(sizes - rng.integers(0, 3, k), 0)
-    upper = np.minimum(sizes + rng.integers(0, 3, k), n)
-    bounds = SizeBounds.from_counts(lower.tolist(), upper.tolist(), n_samples=n)
-    prices = rng.integers(-4, 5, k).astype(float) + rng.choice([-6.0, 0.0, 6.0])
-
-    def bound(shift):
-        moved = prices - shift
-        paid = np.where(moved > 0.0, -moved * lower, -moved * upper)
-        return -n * shift + paid.sum()
-
-    values = [bound(p) for p in prices]
-    best = [p for p, value in zip(prices, values, strict=True) if value == min(values)]
-    expected = prices - min(max(0.0, min(best)), max(best))
-    assert optimal_shift(prices, bounds).tolist() == expected.tolist()

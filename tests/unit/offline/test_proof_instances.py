@@ -45,10 +45,15 @@ class Instance:
         np.put_along_axis(at_most, kept, -np.inf, axis=1)
         self.truncation = at_most.max(axis=1)
         self.kept, self.slots, self.free = kept, slots, free
-        counts = self.counts = np.bincount(self.labels, minlength=self.k)
+        self.counts = np.bincount(self.labels, minlength=self.k)
+        counts = np.roll(self.counts, seed % 4 == 0)  # labels may miss their bounds
         self.lower = np.maximum(counts - rng.integers(0, 2, self.k), 0)
         self.upper = counts + rng.integers(0, 2, self.k)
-        self.prices = middle + eighths(rng, 4, self.k)
+        # Beyond the region candidates say nothing: the bound is that of prices held inside.
+        self.prices = middle + eighths(rng, 4 + 2 * (seed % 3 == 0), self.k)
+        self.inside = np.clip(self.prices, self.low, self.high)
+        worth = np.take_along_axis(self.scores[free], kept, axis=1) + self.prices[kept]
+        self.regret = (worth.max(axis=1) - worth[np.arange(len(free)), slots]).sum()
 
     def proven(self):
         """What the library proves."""
@@ -68,11 +73,11 @@ class Instance:
             high=self.high,
         )
         bounds = SizeBounds.from_counts(self.lower.tolist(), self.upper.tolist(), n_samples=self.n)
-        return proven(candidates, self.slots, self.prices, bounds, 0.0, OPTIONS)[0]
+        return proven(candidates, self.slots, self.prices, bounds, 0.0, OPTIONS)
 
     def dual(self):
         """The bound by its definition: each row at its best, less what the bounds pay."""
-        pi = [Fraction(p) for p in self.prices]
+        pi = [Fraction(p) for p in self.inside]
         total = Fraction(0)
         for i, j in enumerate(self.labels):
             if not self.is_free[i]:
@@ -89,33 +94,43 @@ class Instance:
 
 @pytest.mark.parametrize("mean", [0.0, 5.0])
 def test_bound_and_gap_are_those_of_exact_fractions(mean):
-    later = truncated = 0
+    later = truncated = outside = 0
     for seed in range(300):
         made = Instance(seed, mean)
-        found, line = made.proven(), np.arange(made.n)
+        (found, misplaced), line = made.proven(), np.arange(made.n)
         own = [Fraction(s) for s in made.scores[line, made.labels]]
         value, bound = sum(own), made.dual()
         slack = Fraction(2) ** -40 * (sum(map(abs, own)) + 1)
         np.testing.assert_array_equal(found.labels, made.labels)
         np.testing.assert_array_equal(found.counts, made.counts)
+        np.testing.assert_array_equal(found.prices, made.inside)
         assert found.objective == value
+        assert found.rounding == 2.0**-45 * sum(map(abs, own))
+        assert misplaced == made.regret  # beside the other candidates, at the prices given
+        missed = np.maximum(made.lower - made.counts, made.counts - made.upper).max()
+        assert found.violation == max(missed, 0)
+        outside += missed > 0
+        if missed > 0:
+            continue
         assert bound <= Fraction(found.upper_bound) <= bound + slack, seed
         relative = (bound - value) / max(sum(map(abs, own)), abs(bound), Fraction(1, 2**60))
         assert float(relative) * (1 - 1e-12) <= found.gap <= float(relative) + 1e-12, seed
-        assert found.violation == 0
         worth = np.take_along_axis(made.scores[made.free], made.kept, axis=1)
-        worth = (worth + made.prices[made.kept]).max(axis=1)
+        worth = (worth + made.inside[made.kept]).max(axis=1)
         truncated += bool((made.truncation > worth).any())
         later += bool(((made.truncation > worth) & (made.slots > 0)).any())
     assert truncated > 150
     assert later > 75
+    assert outside > 20
 
 
 def test_no_labels_are_worth_more_than_the_bound():
     worse = 0
     for seed in range(300):
         made = Instance(seed)
-        found = made.proven()
+        found, _ = made.proven()
+        if found.violation:
+            continue
         best = best_value(made.scores, made.lower, made.upper)
         size = np.abs(made.scores[np.arange(made.n), made.labels]).sum()
         assert found.upper_bound >= best, seed

@@ -1,6 +1,7 @@
 """Labels from candidates, step by step: the bound, where to give up, and windows that grow."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from dualclust.algos.offline._candidates import TrustRegion, all_candidates, col
 from dualclust.algos.offline._reduced import (
     _is_held_back,
     _worth,
+    labels_by_paths,
     solve_reduced,
 )
 from dualclust.algos.offline._smoothed_dual import RefinedPrices
@@ -118,3 +120,34 @@ def test_bound_and_labels_are_on_either_side_of_the_optimum(seed, width):
                 assert value <= best + 1e-9 <= labels.upper_bound + 2e-9
     assert some["with labels"]
     assert some["none"] or width == K
+
+
+@pytest.mark.parametrize(
+    ("radius", "tol", "n_windows"),
+    [(1.0, 1e-3, 3), (1.0, 1e-2, 2), (math.inf, 1e-3, 5), (math.inf, 1e-2, 5)],
+)
+def test_windows_that_would_change_nothing_are_not_tried(radius, tol, n_windows):
+    """Nothing leads to cluster 2, which needs a row; the clock is asked after all but the last."""
+    source = score_source(np.asarray([[0.0, 0.0, -math.inf]] * 6))
+    bounds, looks = SizeBounds.from_counts([0, 0, 1], n_samples=6), []
+    region = TrustRegion(np.zeros(3), np.full(3, radius))
+    if radius == math.inf:
+        kept = all_candidates(source, like=np.zeros(3))
+    else:
+        kept = collect_candidates(source, *region.box, width=2)
+
+    def is_over():
+        looks.append(1)
+        return False
+
+    refined = RefinedPrices(np.zeros(3), 1.0 / 16.0)  # windows of 1/4, 2, 16 ...
+    found, _ = labels_by_paths(kept, bounds, refined, tol, 6.0, OPTIONS, is_over=is_over)
+    assert found is None
+    assert len(looks) == n_windows - (radius < math.inf)
+    if radius < math.inf:
+        options, looks[:] = SolverOptions(edge_share=1.0, max_stranded=9.0), []
+        assert solve_reduced(kept, bounds, region, tol, options=options).assignment is None
+        solve_reduced(kept, bounds, region, tol, is_over=is_over, options=options)
+        n_looks, looks[:] = len(looks), []
+        solve_reduced(kept, bounds, region, 1e-2, is_over=is_over, options=options)
+        assert (n_looks > len(looks)) is (tol < 1e-2)

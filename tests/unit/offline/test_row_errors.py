@@ -17,31 +17,15 @@ from dualclust.algos.offline._free_rows import (
     NOT_FINITE,
     OUT_OF_RANGE,
     agree,
-    what_is_wrong,
 )
 from dualclust.algos.offline.assignment import assign_source
 from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.algos.scores.sources import score_source
 from dualclust.algos.scores.statistics import ScoresOutOfRangeError
-from tests.libraries import ONE_EACH
 from tests.thread_ranks import groups_on_threads
 
 EDGES = [0, 3, 3, 5, 9]
 FINE = (-1, 0)
-
-
-@pytest.mark.parametrize("library", ONE_EACH, ids=lambda row: row.name)
-def test_what_is_wrong(library):
-    assert len({NOT_FINITE, NO_CLUSTER, OUT_OF_RANGE}) == 3
-    for row, kind in (
-        ([1.0, math.nan], NOT_FINITE),
-        ([math.inf, 0.0], NOT_FINITE),
-        ([math.nan, -math.inf], NOT_FINITE),
-        ([-math.inf, -math.inf], NO_CLUSTER),
-        ([1e300, -math.inf], OUT_OF_RANGE),
-        ([1e300, 0.0], OUT_OF_RANGE),
-    ):
-        assert what_is_wrong(library.asarray(row)) == kind
 
 
 def of_ranks(wrong, frees=(2, 0, 1, 4)):
@@ -61,6 +45,7 @@ def of_ranks(wrong, frees=(2, 0, 1, 4)):
 
 def test_ranks_know_their_place_among_the_free_rows():
     assert of_ranks({}) == [(0, 7), (2, 7), (2, 7), (3, 7)]
+    assert all("row 0 is not so" in str(error) for error in of_ranks({0: (0, NOT_FINITE)}))
 
 
 @pytest.mark.parametrize("kind", [NOT_FINITE, NO_CLUSTER, OUT_OF_RANGE])
@@ -75,10 +60,6 @@ def test_all_ranks_raise_the_error_of_the_first_row(kind):
             assert "sample 4 may join no cluster" in str(error)
         else:
             assert "row 4 is not so. To fix this" in str(error)
-
-
-def test_the_first_row_of_all_may_be_wrong():
-    assert all("row 0 is not so" in str(error) for error in of_ranks({0: (0, NOT_FINITE)}))
 
 
 @pytest.mark.parametrize("row", [3, MOST_ROWS - 1, MOST_ROWS + 3, 2 * MOST_ROWS + 5, -1])

@@ -26,6 +26,7 @@ from dualclust.algos.offline._search import (
 from dualclust.algos.offline.assignment import assign_exact, assign_offline, assign_source
 from dualclust.algos.online.certificates import dual_value
 from dualclust.algos.scores.sources import Group, score_source
+from dualclust.backends import engine
 from tests.compare import to_numpy
 from tests.passes import OVER_SCORES, counted_passes
 
@@ -134,18 +135,31 @@ def test_passes_end_where_most_rows_tie():
     assert sum(passes[where] for where in OVER_SCORES) < 60
 
 
-@pytest.mark.unjudged(reason="it lists the blocks that are read")
+@pytest.mark.unjudged(reason="it lists the rows that are read")
 def test_a_small_problem_without_labels_is_read_twice(rng):
-    """Once for the labels, once for the proof that there are none; the rest are samples."""
-    n, k, read = 200, 20, []
+    """Once for the labels, once for the proof that there are none; few rows tell the unit."""
+    n, k, read, some = 2_000, 20, [], []
     scores = rng.normal(size=(n, k))
-    scores[:150, 0] = -math.inf
+    scores[:1_950, 0] = -math.inf
     plain = score_source(scores)
-    source = plain._replace(block=lambda a, b: read.append(b - a) or plain.block(a, b))
+    source = plain._replace(
+        block=lambda a, b: read.append(b - a) or plain.block(a, b),
+        take=lambda ids: some.append(len(ids)) or plain.take(ids),
+    )
     bounds = SizeBounds.from_counts([60] + [0] * (k - 1), n_samples=n)
     with pytest.raises(InfeasibleBoundsError, match="cluster 0 needs at least 60"):
         assign_source(source, bounds)
     assert sum(read) == 2 * n
+    assert sum(some) == DEFAULT_OPTIONS.typical_rows
+
+
+def test_a_loose_gap_is_that_of_an_online_pass_where_passes_are_fast():
+    """Without an engine they take as long as further candidates, which prove more."""
+    made, options = FAMILIES["crowded"](1_000, 32, 2), SolverOptions(full_entries=0)
+    for name, phase in (("auto", "online passes"), ("reference", "candidates")):
+        with engine(name):
+            found = assign_offline(made.scores, made.bounds, tol=1e-2, options=options)
+        assert (found.phase, found.gap <= 1e-2) == (phase, True)
 
 
 @pytest.mark.parametrize(
@@ -238,3 +252,13 @@ def test_what_is_wrong_with_a_row_names_it_though_a_sample_met_it_first(row):
     assert found.value.vector.sample == row
     low, high = bounds.lower.tolist(), bounds.upper.tolist()
     assert verify_infeasibility(low, high, np.isfinite(scores), found.value.vector)
+
+
+def test_a_first_pass_keeps_64_candidates_of_a_given_radius_and_all_that_tie_of_distinct_rows():
+    n, k = 90, 999
+    source, bounds = score_source(np.zeros((n, k))), SizeBounds.from_counts([0] * k, n_samples=n)
+    radius = np.ones(k)
+    problem = Problem(source, bounds, 0.0, SolverOptions(), radius)
+    assert _started(problem, np.zeros(k)).width == 64
+    found = _started(problem._replace(price_radius=None), None)
+    assert (found.width, found.phase) == (1024, Phase.WIDEN)

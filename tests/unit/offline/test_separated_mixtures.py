@@ -12,7 +12,6 @@ import pytest
 import dualclust as dc
 from dualclust.algos.offline import assignment
 from dualclust.algos.scores.sources import score_source
-from tests.highs import best_plan
 from tests.passes import counted_passes
 
 
@@ -59,13 +58,3 @@ def test_lists_that_are_cut_do_not_end_in_a_problem_of_all_scores(n, k, spread, 
     assert best * (1 - tol) <= found.objective <= best * (1 + 1e-12)
     assert np.all((bounds.lower <= found.counts) & (found.counts <= bounds.upper))
     assert count["_candidates.row_blocks"] <= 24  # samples, and about four passes
-
-
-def test_a_small_one_is_as_good_as_that_of_highs():
-    scores = mixture(400, 80, 0.5, seed=1)
-    bounds = dc.SizeBounds.from_counts([4] * 80, [6] * 80, n_samples=400)
-    options = assignment.SolverOptions(full_entries=0, min_sample_rows=64, pass_width=4)
-    found = assignment.assign_source(score_source(scores), bounds, tol=0.0, options=options)
-    best = best_plan(scores, bounds.lower, bounds.upper)
-    assert found.objective == pytest.approx(best.value, rel=1e-6)
-    assert found.gap == 0.0

@@ -8,7 +8,10 @@ import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.workers import workers
+from dualclust.algos.offline import _smoothed_dual
+from dualclust.algos.offline._candidates import all_candidates
 from dualclust.algos.offline._smoothed_dual import (
+    FAR,
     Fractional,
     SmoothedDual,
     _joined,
@@ -17,6 +20,8 @@ from dualclust.algos.offline._smoothed_dual import (
 )
 from dualclust.algos.offline._trust_region import price_errors
 from dualclust.algos.online.certificates import dual_value
+from dualclust.algos.scores.sources import score_source
+from dualclust.backends import engine, numba_smoothed_dual
 from tests.compare import to_numpy
 from tests.libraries import LIBRARIES
 from tests.problems import mixture_scores
@@ -30,19 +35,6 @@ def problem(xp, scores, lower, upper, radius=np.inf):
     box = np.full(k, radius)
     parts = (scores, clusters, np.zeros(k), lower * np.ones(k), upper * np.ones(k), -box, box)
     return SmoothedDual(*(xp.asarray(part) for part in parts))
-
-
-def test_the_gradient_is_that_of_the_value(xp, rng):
-    scores = rng.normal(size=(30, 4))
-    made = problem(xp, scores, 6.0, 9.0)
-    prices, step = rng.normal(size=4), 1e-6
-    gradient = to_numpy(evaluate(made, xp.asarray(prices), 0.3).gradient)
-    for a in range(4):
-        up, down = prices.copy(), prices.copy()
-        up[a] += step
-        down[a] -= step
-        values = [float(evaluate(made, xp.asarray(p), 0.3).value) for p in (up, down)]
-        assert (values[0] - values[1]) / (2 * step) == pytest.approx(gradient[a], abs=1e-6)
 
 
 def test_samples_are_summed_in_parts(xp, rng):
@@ -148,3 +140,31 @@ def test_errors_of_a_sample_are_those_of_other_samples():
     scatter = np.std(prices, axis=0).mean()
     assert 0.4 * scatter <= np.mean(stated) <= 3.0 * scatter
     assert price_errors(made, found, 1.0).max() == 0.0
+
+
+def tall_problem(xp, seed, n=60_000, k=5, slack=0.1):
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(n, k)) - np.linspace(0.0, 1.0, k)
+    even = np.full(k, n / k)
+    limit = np.full(k, 9.0)
+    made = all_candidates(score_source(xp.asarray(scores)), like=xp.asarray(np.zeros(k)))
+    made = made.smoothed_dual(xp.asarray((1.0 - slack) * even), xp.asarray((1.0 + slack) * even))
+    return made._replace(low=xp.asarray(-limit), high=xp.asarray(limit))
+
+
+def test_engines_find_the_prices_of_the_text():
+    for seed in range(2):
+        made = tall_problem(LIBRARIES[0], seed)
+        found = refine_prices(made, np.zeros(5), start=0.5, fractional=150.0)
+        with engine("reference"):
+            whole = refine_prices(made, np.zeros(5), start=0.5, fractional=150.0)
+        assert found.temperature == whole.temperature
+        # As near as descents end: a small part of the temperature.
+        moved = np.abs(to_numpy(found.prices) - to_numpy(whole.prices))
+        assert moved.max() < 0.5 * whole.temperature
+
+
+def test_engines_have_the_numbers_of_the_text():
+    assert (numba_smoothed_dual.FAR, numba_smoothed_dual.INSIDE) == (FAR, _smoothed_dual.INSIDE)
+    torch_engine = pytest.importorskip("dualclust.backends.torch_engine")
+    assert torch_engine.INSIDE == _smoothed_dual.INSIDE

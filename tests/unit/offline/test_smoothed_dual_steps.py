@@ -6,6 +6,7 @@ import pytest
 from dualclust.algos.core.random import random_signs
 from dualclust.algos.offline._smoothed_dual import (
     RefinedPrices,
+    SmoothedDual,
     _line_search,
     curvature,
     evaluate,
@@ -14,6 +15,7 @@ from dualclust.algos.offline._smoothed_dual import (
     soft_counts,
 )
 from dualclust.algos.offline._trust_region import price_errors
+from tests.compare import to_numpy
 from tests.libraries import LIBRARIES
 from tests.unit.offline.test_smoothed_dual import problem
 
@@ -53,15 +55,17 @@ def curvature_by_differences(own, prices, step=1e-6):
 
 
 @pytest.mark.parametrize("tree", TREES, ids=["plain", "sets"])
-def test_fixed_samples_count_in_value_and_gradient(rng, tree):
-    own, prices = made(rng, tree=tree), rng.normal(size=K)
-    gradient, step = evaluate(own, prices, T).gradient, 1e-6
+def test_the_gradient_is_that_of_the_value(xp, rng, tree):
+    own, prices, step = made(rng, tree=tree), rng.normal(size=K), 1e-6
+    own = SmoothedDual(*(part if part is None else xp.asarray(part) for part in own))
+    gradient = to_numpy(evaluate(own, xp.asarray(prices), T).gradient)
     for a in range(K):
-        move = step * np.eye(K)[a]
-        up, down = (float(evaluate(own, prices + s * move, T).value) for s in (1.0, -1.0))
+        moved = [xp.asarray(prices + s * step * np.eye(K)[a]) for s in (1.0, -1.0)]
+        up, down = (float(evaluate(own, some, T).value) for some in moved)
         assert (up - down) / (2.0 * step) == pytest.approx(gradient[a], abs=1e-5)
     # Counts of all samples: 30 free ones, and the fixed.
-    assert evaluate(own, prices, T).counts.sum() == pytest.approx(36.0, abs=1e-9)
+    counts = to_numpy(evaluate(own, xp.asarray(prices), T).counts)
+    assert counts.sum() == pytest.approx(36.0, abs=1e-9)
 
 
 @pytest.mark.parametrize("tree", TREES, ids=["plain", "sets"])

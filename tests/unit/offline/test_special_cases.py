@@ -35,6 +35,7 @@ def test_bounds_that_the_best_clusters_can_meet(library):
         assert (found is not None) is expected
         if found is not None:
             assert (found.objective, found.gap, found.violation) == (11.0, 0.0, 0)
+            assert found.phase == "ties"
 
 
 def test_a_few_rows_stand_for_all():

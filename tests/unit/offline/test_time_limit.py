@@ -93,18 +93,6 @@ def test_whenever_it_ends_the_labels_are_inside_and_the_gap_is_proven(crowded):
     assert min(gaps[: n_asked // 2]) > gaps[-1]
 
 
-def test_the_steps_say_what_has_found_the_labels(rng, crowded):
-    scores, bounds, _ = crowded
-    assert assign_exact(scores, bounds).phase == "candidates"
-    few = rng.normal(size=(20_000, 4)) + np.asarray([0.0, 0.0, 0.0, 1.0])
-    inside = SizeBounds.from_ratios(4, n_samples=20_000, lower=0.9, upper=1.1)
-    assert assign_exact(few, inside).phase == "few clusters"
-    free = SizeBounds.from_ratios(4, n_samples=20_000, lower=0.01)
-    assert assign_exact(few, free).phase == "ties"
-    small = SizeBounds.from_ratios(4, n_samples=40, lower=0.9)
-    assert assign_exact(few[:40], small).phase == "all scores"
-
-
 @pytest.mark.parametrize(
     ("n", "k", "phase"), [(300, 20, "all scores"), (20_000, 4, "few clusters")]
 )
