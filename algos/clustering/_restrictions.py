@@ -69,7 +69,6 @@ class Restrictions(NamedTuple):
                 source.block(start, stop), first + start, first + stop
             ),
             take=lambda ids: self._rows(source.take(ids), ids),
-            factors=None,
         )
 
     def relocatable(self, movable: Array, n: int) -> Array:

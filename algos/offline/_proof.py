@@ -37,12 +37,13 @@ from ...backends import kernel
 from ..bounds.sizes import SizeBounds, implied_bounds
 from ..core.error_free import sum_of_differences
 from ..core.errors import InvalidValueError
+from ..core.precision import times_power_of_two
 from ..core.reads import read, unread
 from ..core.segments import segment_sum
 from ..core.types import Array
 from ..core.workers import map_in_order
 from ..scores.blocks import row_blocks
-from ..scores.sources import largest_score, times_power_of_two
+from ..scores.sources import largest_score
 from ..scores.statistics import ScoresOutOfRangeError
 from ._candidates import Candidates, row_slices, rows_at_once
 from ._options import SolverOptions

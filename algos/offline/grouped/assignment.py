@@ -50,9 +50,10 @@ from ...bounds.groups import GroupBounds, check_counts_exist
 from ...bounds.sizes import SizeBounds, check_bounds
 from ...core.checks import check_kind, check_pair, check_same_place, check_shape
 from ...core.errors import InvalidValueError
+from ...core.precision import times_power_of_two
 from ...core.segments import segment_sum
 from ...core.types import Array
-from ...scores.sources import ScoreSource, largest_score, times_power_of_two
+from ...scores.sources import ScoreSource, largest_score
 from ...scores.statistics import in_range, map_taken, places_of, source_of_one_rank, strided_ids
 from .._proof import OfflineAssignment, in_unit, relative_gap, rounding_of
 from ._search import Found, Problem, Proof, problem_of, solved

@@ -41,10 +41,11 @@ from ...core.checks import (
     check_shape,
 )
 from ...core.errors import InfeasibleBoundsError, InvalidValueError
+from ...core.precision import times_power_of_two
 from ...core.reads import entries, read
 from ...core.segments import segment_sum
 from ...core.types import Array
-from ...scores.sources import ScoreSource, largest_score, times_power_of_two
+from ...scores.sources import ScoreSource, largest_score
 from ...scores.statistics import (
     FAR,
     ScoresOutOfRangeError,
