@@ -19,8 +19,8 @@ from .lloyd import check_arguments, share_changed
 __all__ = ["BoundedKMeansResult", "alternated", "checked"]
 
 PATIENCE = 5
-"""Iterations without a better one that end the search: labels that are not optimal, or tie, may take
-turns for ever. One is too few: it ends as much as 2 % below (docs/decisions/0083-weights.md)."""
+"""Iterations without a better one that end the search: labels that are not optimal, or tie, may
+take turns for ever. One ends it as much as 2 % below (docs/decisions/0083-weights.md)."""
 
 
 class _Assignment(Protocol):

@@ -50,7 +50,7 @@ from ..core.checks import (
 )
 from ..core.errors import InvalidValueError
 from ..core.reads import entries, read
-from ..core.segments import segment_sum
+from ..core.segments import segment_counts
 from ..core.types import Array
 from ._group_plan import GroupPlan
 from .assignment import (
@@ -293,8 +293,7 @@ def assign_grouped_stream(
         q = xp.concat([of_groups.lower - of_groups.upper, xp.zeros_like(duals.lower)[None, :]])
         labels.append(_labels(scores, q + (duals.lower - duals.upper), of_rows, chunk, plan))
         cells = of_rows[chunk] * k + labels[-1]
-        taken = segment_sum(xp.ones_like(cells)[:, None], cells, n_segments=counts.shape[0] * k)
-        taken = xp.reshape(taken, counts.shape)
+        taken = xp.reshape(segment_counts(cells, n_segments=counts.shape[0] * k), counts.shape)
         counts = counts + taken
         duals = update_duals(duals, xp.sum(taken, axis=0), chunk.stop - first, rule)
         # The step of m samples with shares l is that of one sample with shares m l.
@@ -347,7 +346,7 @@ def _groups_of_rows(
         raise InvalidValueError(msg)
     ids = xp.where(ids < 0, xp.full_like(ids, g), ids)
     if bounds.n_samples is not None:
-        now = segment_sum(xp.ones_like(ids)[:, None], ids, n_segments=g + 1)[:, 0]
+        now = segment_counts(ids, n_segments=g + 1)
         left = entries("left", groups.sizes - xp.sum(state.group_counts, axis=1) - now)
         if min(left) < 0:
             worst = left.index(min(left))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..algos.bounds.loads import LoadBounds
 from ..algos.clustering import BoundedKMeansResult, weighted_kmeans
 from ..algos.offline.weighted import WeightedAssignment
+from ..algos.scores.deadline import Deadline
 from ..common.tables import csv_text
 from .places import on_host, placed
 
@@ -62,11 +63,12 @@ def load_bounds(options: argparse.Namespace, sizes: Any) -> LoadBounds:
 
 
 def cluster_by_load(
-    options: argparse.Namespace, problem: Any, centers: Any
+    options: argparse.Namespace, problem: Any, centers: Any, deadline: Deadline
 ) -> tuple[BoundedKMeansResult[WeightedAssignment], Loads]:
     """Cluster with bounds on loads from given centers."""
     bounds = load_bounds(options, placed(problem.sizes, options.device))
     how: dict[str, Any] = {"max_iter": options.max_iter, "tol": options.tol}
+    how["time_limit"] = deadline
     found = weighted_kmeans(problem.source, bounds, centers, metric=options.metric, **how)
     one = found.assignment
     held, over = on_host(one.loads), on_host(one.overload)

@@ -114,10 +114,8 @@ def problem_of(source: ScoreSource, bounds: SizeBounds, groups: GroupBounds) -> 
     """Number the nodes: of the pairs of a group and a cluster, those whose bounds can bind."""
     xp, device = compat.array_namespace(bounds.lower), compat.device(bounds.lower)
     n_groups, k = groups.n_groups, source.n_clusters
-    sizes = segment_sum(
-        xp.ones_like(groups.groups)[:, None], groups.groups + 1, n_segments=n_groups + 1
-    )[1:, :]
-    binds = (groups.lower > 0) | (groups.upper < xp.minimum(sizes, bounds.upper))
+    most = xp.minimum(groups.sizes[:-1, None], bounds.upper)
+    binds = (groups.lower > 0) | (groups.upper < most)
     flat = xp.reshape(binds, (-1,))
     place = xp.cumulative_sum(xp.astype(flat, xp.int64)) - 1
     n_cells = int(place[-1]) + 1 if flat.shape[0] else 0

@@ -28,7 +28,7 @@ from ...bounds.loads import loads_of
 from ...bounds.sizes import SizeBounds
 from ...core.errors import InvalidValueError
 from ...core.reads import read
-from ...core.segments import segment_sum
+from ...core.segments import segment_counts
 from ...core.types import Array
 from ...scores.blocks import row_blocks
 from ...scores.sources import subsample
@@ -64,9 +64,6 @@ one, and rows of each cluster that nearly tie where it ends."""
 WINDOW, NO_WINDOW = 8.0, 2.0**200
 """Lead of rows that the program has at first, in units of the last temperature, and one that all
 rows have, whose products with sizes are finite."""
-
-PATIENCE = 4
-"""Passes that miss the bounds before the question whether shares of rows meet them."""
 
 FREE_SHARE = 0.1
 """Share of the rows that are left around prices that are given."""
@@ -115,7 +112,7 @@ def solved(problem: Problem, prices: Array | None) -> Found:
             found = _proven(problem, done)
             if found.is_solved or is_whole:
                 return found
-        elif is_whole or n_passes == PATIENCE:
+        elif is_whole or n_passes == 0:
             check_shares_exist(problem.source, problem.sizes, problem.lower, problem.upper)
             if is_whole and prices is not None:  # given ones, which are too far off to leave digits
                 return solved(problem, None)
@@ -249,8 +246,7 @@ def _newton(free: FreeRows, divisors: Array, region: TrustRegion) -> tuple[Array
     for times in (1.0, REHEATED):
         # Loads at these prices are those of all rows: only what changes is that of a sample.
         labels = free.at(xp.argmax(free.priced(refined.prices), axis=1))
-        whole, some = xp.take(labels, drawn), xp.ones_like(drawn)[:, None]
-        some = segment_sum(some, whole, n_segments=k)[:, 0]
+        some = segment_counts(xp.take(labels, drawn), n_segments=k)
         known = rate * (free.fixed + loads_of(free.sizes, labels, k))
         dual = dual._replace(fixed_counts=known - xp.astype(some, xp.float64))
         begun = times * refined.temperature
