@@ -110,7 +110,7 @@ def assign_in_passes(
     xp, n = compat.array_namespace(prices), source.group.n_total
     scale = score_range(source.take(strided_ids(n, min(n, options.typical_rows), prices)))
     steps = measured_steps(bounds, epoch=EPOCH, kappa_floor=FLOOR, scale=scale)
-    start = Duals(xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0))
+    start = Duals.of(prices)
     state = init_state(bounds)._replace(duals=start)
     loose, singletons = relaxed(bounds), xp.zeros_like(bounds.lower)
 

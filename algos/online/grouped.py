@@ -191,7 +191,7 @@ def init_grouped_state(
         for name, price, shape in (("prices[0]", p, (k,)), ("prices[1]", q, (groups.n_groups, k))):
             check_shape(name, price, shape)
             check_finite(name, price)
-        duals, of_groups = (_both_signs(price) for price in (p, q))
+        duals, of_groups = (Duals.of(xp.astype(price, xp.float64)) for price in (p, q))
         clusters = clusters._replace(duals=duals, start=duals)
     device = compat.device(bounds.lower)
     counts = xp.zeros((groups.n_groups + 1, k), dtype=xp.int64, device=device)
@@ -312,13 +312,6 @@ def assign_grouped_stream(
     )
     planned = None if plan is None else plan.plan
     return GroupedLabels(xp.concat(labels), GroupedState(clusters, of_groups, counts, planned))
-
-
-def _both_signs(prices: Array) -> Duals:
-    """Return prices as those of a lower and of an upper bound."""
-    xp = compat.array_namespace(prices)
-    prices = xp.astype(prices, xp.float64)
-    return Duals(xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0))
 
 
 def _groups_of_rows(

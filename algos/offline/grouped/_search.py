@@ -44,9 +44,9 @@ keep all clusters."""
 MOST_NODES = 2**10
 """Nodes up to which Newton's method refines prices before the paths: its matrices are dense."""
 
-ON_BORDER, WINDOW = 4.0, 16.0
-"""Rows on the border of each node at which Newton's method ends, and the lead in units of its last
-temperature up to which rows may move on paths, at first."""
+WINDOW = 16.0
+"""Lead up to which rows may move on paths, at first, in units of the last temperature of Newton's
+method, which ends with as many rows on a border as there are nodes."""
 
 
 class Problem(NamedTuple):
@@ -281,8 +281,7 @@ def _newton(
         high=prices + radius,
         tree=xp.astype(problem.parents[:, None] == each, xp.float64),
     )
-    few = ON_BORDER * prices.shape[0]
-    return refine_prices(dual, prices, start=0.5 * radius, fractional=few)
+    return refine_prices(dual, prices, start=0.5 * radius, fractional=float(prices.shape[0]))
 
 
 def _counts(problem: Problem, labels: Array, counted: Array) -> tuple[Array, Array]:

@@ -38,7 +38,7 @@ from .._candidates import TrustRegion, all_candidates, collect_candidates
 from .._proof import rounding_of
 from .._smoothed_dual import RefinedPrices, SmoothedDual, refine_prices
 from .._trust_region import initial_region
-from ._corners import FreeRows, best_corner
+from ._corners import BestCorner, FreeRows, best_corner
 from ._infeasible import check_shares_exist
 from ._problem import Problem, in_size
 from ._program import Shared
@@ -88,26 +88,13 @@ class Found(NamedTuple):
     is_solved: bool
 
 
-class _Pass(NamedTuple):
-    """Labels, shared rows and prices from the candidates of a region.
-
-    Whether the bounds are not met there, and whether rows have lost candidates to the width.
-    """
-
-    labels: Array
-    shared: list[Shared]
-    prices: Array
-    is_stuck: bool
-    is_truncated: bool
-
-
 def solved(problem: Problem, prices: Array | None) -> Found:
     """Steps 1 to 5: a corner of the program, and the proof that it is the best."""
     n, k = problem.source.group.n_total, problem.source.n_clusters
     region, width, n_passes = _first_region(problem, prices), WIDTH, 0
     while True:
         is_whole = n * k <= FULL or n_passes >= MOST_PASSES or k == 1
-        done = _pass(problem, region, None if is_whole else width)
+        done, is_truncated = _pass(problem, region, None if is_whole else width)
         if not done.is_stuck:
             found = _proven(problem, done)
             if found.is_solved or is_whole:
@@ -123,7 +110,7 @@ def solved(problem: Problem, prices: Array | None) -> Found:
                 )
                 raise InvalidValueError(msg)
         n_passes += 1
-        width = GROWTH * width if done.is_truncated else width
+        width = GROWTH * width if is_truncated else width
         region = _next_region(region, done.prices)
 
 
@@ -196,8 +183,11 @@ def _lists(problem: Problem, region: TrustRegion, width: int | None) -> _Lists:
     return _Lists(labels, found.is_free, names, bool(xp.any(found.is_truncated)))
 
 
-def _pass(problem: Problem, region: TrustRegion, width: int | None) -> _Pass:
-    """Steps 2 to 4; all clusters are candidates of all rows without a width."""
+def _pass(problem: Problem, region: TrustRegion, width: int | None) -> tuple[BestCorner, bool]:
+    """Steps 2 to 4: a corner of all rows, and whether some have lost candidates to the width.
+
+    Without a width all clusters are candidates of all rows.
+    """
     xp, (prices, radius) = compat.array_namespace(problem.lower), region
     labels, is_free, names, is_truncated = _lists(problem, region, width)
     rows = places_of(is_free)
@@ -206,7 +196,8 @@ def _pass(problem: Problem, region: TrustRegion, width: int | None) -> _Pass:
     if not rows.shape[0]:
         moves = xp.where(fixed < problem.lower, radius, xp.zeros_like(radius))
         moves = xp.where(fixed > problem.upper, -radius, moves)
-        return _Pass(labels, [], prices + moves, bool(xp.any(moves != 0.0)), is_truncated)
+        found = BestCorner(labels, [], prices + moves, bool(xp.any(moves != 0.0)))
+        return found, is_truncated
     values, sizes = scores_at(problem.source, rows, names), xp.take(problem.sizes, rows)
     free = FreeRows(names, values, sizes, fixed, problem.lower, problem.upper)
     box, window = None if width is None else region.box, NO_WINDOW
@@ -215,12 +206,12 @@ def _pass(problem: Problem, region: TrustRegion, width: int | None) -> _Pass:
     if width is not None or math.prod(values.shape) > SMALL:
         prices, window = _newton(free, xp.take(problem.divisors, rows), region)
     if width is not None and bool(xp.any(_is_clamped(region, prices))):
-        return _Pass(labels, [], prices, True, is_truncated)
+        return BestCorner(labels, [], prices, True), is_truncated
     found = best_corner(free, prices, window, box)
     place = xp.clip(xp.cumulative_sum(xp.astype(is_free, xp.int64)) - 1, min=0)
     labels = xp.where(is_free, xp.take(found.clusters, place), labels)
     shared = [row._replace(row=int(rows[row.row])) for row in found.shared]
-    return _Pass(labels, shared, found.prices, found.is_stuck, is_truncated)
+    return found._replace(clusters=labels, shared=shared), is_truncated
 
 
 def _newton(free: FreeRows, divisors: Array, region: TrustRegion) -> tuple[Array, float]:
@@ -255,13 +246,13 @@ def _newton(free: FreeRows, divisors: Array, region: TrustRegion) -> tuple[Array
     return refined.prices, WINDOW * least
 
 
-def _proven(problem: Problem, done: _Pass) -> Found:
+def _proven(problem: Problem, done: BestCorner) -> Found:
     """Step 5: the dual value, from what rows lose by these labels and prices pay for loads."""
     xp, prices = compat.array_namespace(done.prices), done.prices
 
     def of_part(scores: Array, start: int, stop: int) -> list[float]:
         added = problem.sizes[start:stop, None] * prices
-        lost, own = losses(scores, added, done.labels[start:stop])
+        lost, own = losses(scores, added, done.clusters[start:stop])
         return read(xp.sum(lost), xp.sum(own), xp.sum(xp.abs(own)))
 
     def of_block(start: int, stop: int) -> list[float]:
@@ -272,7 +263,7 @@ def _proven(problem: Problem, done: _Pass) -> Found:
 
     blocks = list(problem.source.map_blocks(of_block, like=prices, at_least_one=True))
     lost, objective, size = (math.fsum(part) for part in zip(*blocks, strict=True))
-    loads = loads_of(problem.sizes, done.labels, prices.shape[0])
+    loads = loads_of(problem.sizes, done.clusters, prices.shape[0])
     paid = xp.where(
         prices > 0.0, prices * (loads - problem.lower), -prices * (problem.upper - loads)
     )
@@ -286,4 +277,4 @@ def _proven(problem: Problem, done: _Pass) -> Found:
     own = math.fsum(row.values[row.shares.index(max(row.shares))] for row in done.shared)
     is_solved = lost - (moved - own) <= PROGRAM_GAP * size
     bound = objective + lost + rounding_of(abs(lost) + terms)
-    return Found(done.labels, done.shared, prices, objective, size, bound, is_solved)
+    return Found(done.clusters, done.shared, prices, objective, size, bound, is_solved)
