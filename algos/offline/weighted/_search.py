@@ -45,9 +45,8 @@ from ._program import Shared
 
 __all__ = ["Found", "solved"]
 
-SMALL, FULL, WIDER = 2**12, 2**18, 16.0
-"""Scores up to which the program has them all, and up to which rows keep all clusters; Newton's
-method then looks for prices in a region so many times as wide."""
+SMALL, FULL = 2**12, 2**18
+"""Scores up to which the program has them all, and up to which rows keep all clusters."""
 
 WIDTH, GROWTH, MOST_PASSES = 16, 4, 12
 """Candidates of a row at first, their growth where some were cut off, and passes before all rows
@@ -55,7 +54,7 @@ keep all clusters."""
 
 CLAMPED, WIDEN, NARROW = 1.0 - 1e-9, 4.0, 0.5
 """Share of the radius from which on a price is clamped, and what happens to the radius of a price
-that was, and that was not."""
+that was, and that was not. Where rows keep all clusters, all radii of Newton's method are wider."""
 
 TEMPERATURE, REHEATED, ON_BORDER = 0.03125, 4.0, 4.0
 """First temperature of Newton's method in mean radii, that of the second time in units of the last
@@ -202,7 +201,7 @@ def _pass(problem: Problem, region: TrustRegion, width: int | None) -> tuple[Bes
     free = FreeRows(names, values, sizes, fixed, problem.lower, problem.upper)
     box, window = None if width is None else region.box, NO_WINDOW
     if width is None:
-        region = region._replace(radius=WIDER * radius)
+        region = region._replace(radius=WIDEN * radius)
     if width is not None or math.prod(values.shape) > SMALL:
         prices, window = _newton(free, xp.take(problem.divisors, rows), region)
     if width is not None and bool(xp.any(_is_clamped(region, prices))):
