@@ -121,7 +121,7 @@ def best_without_scores(
 
 def nearest_without_scores(source: ScoreSource, prices: Array | None) -> Array | None:
     """Return the best cluster of each row at prices as `best_without_scores` does, or None."""
-    if not isinstance(source.block, Products):
+    if not isinstance(source.block, Products) or select("best_products", source.block[1]) is None:
         return None
     features, centers, offsets = source.block
     xp = compat.array_namespace(centers)
