@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import array_api_compat as compat
 
@@ -323,7 +323,8 @@ def product_source(
     def take(ids: Array) -> Array:
         return scores(features.take(ids), None if weights is None else xp.take(weights, ids))
 
-    return ScoreSource(k, products if own is None and is_small else block, take, group, exponent)
+    plain: Any = products if own is None and is_small else block
+    return ScoreSource(k, plain, take, group, exponent)
 
 
 def subsample(source: ScoreSource, ids: Array) -> ScoreSource:

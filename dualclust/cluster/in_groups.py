@@ -218,7 +218,7 @@ def groups_csv(groups: GroupCounts) -> str:
     """Return a CSV table with a line for each group and cluster: size, bounds, price."""
     names, sizes, lower, upper, prices = groups
     n_groups, k = sizes.shape
-    columns = {
+    columns: dict[str, Any] = {
         "group": [str(name) for name in names for _ in range(k)],
         "cluster": np.tile(np.arange(k), n_groups),
         "size": sizes.reshape(-1),

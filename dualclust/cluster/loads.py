@@ -77,7 +77,7 @@ def cluster_by_load(
 
 def loads_csv(loads: Loads, prices: NDArray[np.float64]) -> str:
     """Return a CSV table with a line for each cluster: load, bounds, overload, price of a unit."""
-    columns = {
+    columns: dict[str, Any] = {
         "cluster": range(len(prices)),
         "load": loads.loads,
         "min_load": loads.lower,

@@ -164,7 +164,7 @@ def _run_of(
     if sizes is not None:
         return partial(weighted_kmeans, bounds=load_bounds(estimator, data.rows, sizes))
     bounds = bounds_of(estimator, data.rows.shape[0], data.rows)
-    pairs = {"must_link": data.must_link, "cannot_link": data.cannot_link}
+    pairs: dict[str, Any] = {"must_link": data.must_link, "cannot_link": data.cannot_link}
     if any(part is not None for part in pairs.values()):
         gap = estimator.gap
         return partial(linked_kmeans, bounds=bounds, weights=data.weights, gap=gap, **pairs)
