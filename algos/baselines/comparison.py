@@ -52,7 +52,7 @@ from ..core.checks import (
     shown,
 )
 from ..core.errors import InvalidTypeError, InvalidValueError
-from ..core.segments import segment_sum
+from ..core.segments import segment_counts
 from ..core.types import Array
 from ..offline.assignment import assign_exact, assign_offline
 from ..online.assignment import assign
@@ -217,13 +217,12 @@ def record(
         despite `guaranteed`.
     """
     xp = check_real("scores", scores)
-    n, k = check_shape("scores", scores, (_known_length(bounds), bounds.n_clusters))
+    _, k = check_shape("scores", scores, (_known_length(bounds), bounds.n_clusters))
     check_same_place(scores=scores, labels=labels, prices=prices, bounds=bounds.lower)
     check_finite("scores", scores)
     check_finite("prices", prices)
     value = objective(scores, labels)  # checks the labels
-    ones = xp.ones((n, 1), dtype=xp.int64, device=compat.device(scores))
-    counts = segment_sum(ones, xp.astype(labels, xp.int64), n_segments=k)[:, 0]
+    counts = segment_counts(xp.astype(labels, xp.int64), n_segments=k)
     pi = level_prices(prices, bounds)
     outside = violation(counts, bounds)
     if guaranteed and outside > 0:

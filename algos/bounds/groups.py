@@ -31,7 +31,7 @@ import array_api_compat as compat
 from ..core.checks import check_count, check_integral, check_shape
 from ..core.errors import InfeasibleBoundsError, InvalidValueError
 from ..core.reads import entries
-from ..core.segments import segment_sum
+from ..core.segments import segment_counts
 from ..core.types import Array
 from ._ratios import Count, Ratio, counts_of, ratios_of
 from .sizes import SizeBounds
@@ -72,7 +72,7 @@ class GroupBounds(NamedTuple):
         """Return the samples of each group, and last of none, (G + 1,) int64."""
         xp, ids = compat.array_namespace(self.groups), self.groups
         ids = xp.where(ids < 0, xp.full_like(ids, self.n_groups), ids)
-        return segment_sum(xp.ones_like(ids)[:, None], ids, n_segments=self.n_groups + 1)[:, 0]
+        return segment_counts(ids, n_segments=self.n_groups + 1)
 
     @classmethod
     def from_counts(
@@ -353,8 +353,7 @@ def _sizes(groups: Array) -> tuple[Array, list[int]]:
             ". To fix this, number the groups that there are from 0 on"
         )
         raise InvalidValueError(msg)
-    ones = xp.ones_like(groups)[:, None]
-    counts = segment_sum(ones, groups + 1, n_segments=largest + 2)[1:, 0]
+    counts = segment_counts(groups + 1, n_segments=largest + 2)[1:]
     return groups, entries("sizes", counts)
 
 

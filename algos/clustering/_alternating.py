@@ -19,8 +19,8 @@ from .lloyd import check_arguments, share_changed
 __all__ = ["BoundedKMeansResult", "alternated", "checked"]
 
 PATIENCE = 5
-"""Iterations without a better one that end the search: labels that are not optimal may take turns.
-"""
+"""Iterations without a better one that end the search: labels that are not optimal, or tie, may
+take turns for ever. One ends it as much as 2 % below (docs/decisions/0083-weights.md)."""
 
 
 class _Assignment(Protocol):
@@ -102,7 +102,7 @@ def alternated(
         sums = gathered_sums(frame, labels, k + 1)
         centers = best_centers(frame, sums, xp.concat([centers, centers[:1, :]]))[:k, :]
         after, n_iter = found_at(centers, found), n_iter + 1
-        if rank(after) >= rank(best):
+        if rank(after) > rank(best):
             best, best_at, last = after, centers, n_iter
         changed = share_changed(frame.source.group, after.labels, found.labels)
         found, converged = after, changed <= tol or n_iter - last >= PATIENCE

@@ -31,7 +31,7 @@ import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds
 from ..core.reads import read
-from ..core.segments import segment_sum
+from ..core.segments import segment_counts
 from ..core.types import Array
 from ..offline import DEFAULT_OPTIONS, SolverOptions, bounds_may_be_inactive
 from ..offline.assignment import OfflineAssignment, assign_source
@@ -183,8 +183,7 @@ class Labeler(NamedTuple):
     def _counts(self, labels: Array) -> Array:
         """Return the sizes of the clusters over all ranks."""
         xp = compat.array_namespace(labels)
-        ones = xp.ones_like(labels)[:, None]
-        own = segment_sum(ones, labels, n_segments=self.bounds.n_clusters)[:, 0]
+        own = segment_counts(labels, n_segments=self.bounds.n_clusters)
         return xp.sum(self.frame.source.group.gather(own[None, :]), axis=0)
 
 

@@ -28,7 +28,7 @@ from ..bounds.sizes import SizeBounds
 from ..core.checks import check_integral, check_same_place, check_shape, check_values
 from ..core.errors import InfeasibleBoundsError, InvalidValueError
 from ..core.reads import entries, read
-from ..core.segments import segment_sum
+from ..core.segments import segment_counts, segment_sum
 from ..core.types import Array
 from ..scores.blocks import block_rows
 from ..scores.sources import ScoreSource
@@ -69,7 +69,6 @@ class Restrictions(NamedTuple):
                 source.block(start, stop), first + start, first + stop
             ),
             take=lambda ids: self._rows(source.take(ids), ids),
-            factors=None,
         )
 
     def relocatable(self, movable: Array, n: int) -> Array:
@@ -214,8 +213,7 @@ def counts_of_fixed(fixed: Array, n_clusters: int) -> Array:
     """Return how many rows are fixed in each cluster, (k,) int64."""
     xp = compat.array_namespace(fixed)
     own = xp.where(fixed < 0, xp.full_like(fixed, n_clusters), fixed)
-    ones = xp.ones_like(own)[:, None]
-    return segment_sum(ones, own, n_segments=n_clusters + 1)[:n_clusters, 0]
+    return segment_counts(own, n_segments=n_clusters + 1)[:n_clusters]
 
 
 def _only(scores: Array, own: Array) -> Array:
@@ -231,7 +229,7 @@ def _without(scores: Array, places: Array) -> Array:
     xp, (b, k) = compat.array_namespace(scores), scores.shape
     if not places.shape[0]:
         return scores
-    barred = segment_sum(xp.ones_like(places)[:, None], places, n_segments=b * k + 1)[: b * k, 0]
+    barred = segment_counts(places, n_segments=b * k + 1)[: b * k]
     return xp.where(xp.reshape(barred, (b, k)) > 0, xp.full_like(scores, -math.inf), scores)
 
 

@@ -41,7 +41,7 @@ from ..core.checks import (
 )
 from ..core.exact_sums import FRACTION_BITS, UNIT_GRID, split, sum_rows
 from ..core.projections import project_sphere
-from ..core.segments import segment_sum
+from ..core.segments import segment_counts, segment_sum
 from ..core.types import Array, Namespace
 
 __all__ = [
@@ -121,9 +121,8 @@ def add_to_sums(state: CenterSums, features: Array, labels: Array) -> CenterSums
     check_same_place(features=features, labels=labels, state=state.sums)
     check_labels("labels", labels, n, k)
     labels = xp.astype(labels, xp.int64)
-    ones = xp.ones((n, 1), dtype=xp.int64, device=compat.device(features))
     sums = state.sums + sum_rows(features, labels, UNIT_GRID, n_clusters=k)
-    return CenterSums(sums, state.counts + segment_sum(ones, labels, n_segments=k)[:, 0])
+    return CenterSums(sums, state.counts + segment_counts(labels, n_segments=k))
 
 
 def sum_batch(features: Array, labels: Array, *, n_clusters: int) -> CenterSums:

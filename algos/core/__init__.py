@@ -37,6 +37,7 @@ from .random import (
     uniforms,
 )
 from .segments import (
+    segment_counts,
     segment_sum,
 )
 from .workers import (
@@ -70,6 +71,7 @@ __all__ = [
     "project_sphere",
     "random_signs",
     "row_parts",
+    "segment_counts",
     "segment_sum",
     "uniforms",
     "unit_directions",

@@ -13,7 +13,7 @@ import array_api_compat as compat
 from .checks import check_real
 from .types import Array
 
-__all__ = ["LARGEST_WEIGHT", "at_least_float32", "finite_log"]
+__all__ = ["LARGEST_WEIGHT", "at_least_float32", "finite_log", "times_power_of_two"]
 
 # Largest weight of a loss term: its product with any logarithm is finite in float32.
 LARGEST_WEIGHT = 1e30
@@ -82,3 +82,11 @@ def finite_log(p: Array) -> Array:
     p = at_least_float32(p)
     xp = compat.array_namespace(p)
     return xp.log(xp.clip(p, min=float(xp.finfo(p.dtype).smallest_normal)))
+
+
+def times_power_of_two(values: Array, exponent: int) -> Array:
+    """Return ``values * 2**exponent``, exact, unless the result is subnormal or overflows."""
+    if exponent == 0:
+        return values
+    half = exponent // 2  # the whole power may be out of range although the product is not
+    return values * 2.0**half * 2.0 ** (exponent - half)

@@ -1,4 +1,4 @@
-"""Sums of integer rows by segment: the kernel of cluster sums and counts.
+"""Sums of integer rows by segment, and counts: the kernel of those of clusters.
 
 Sums of integers do not depend on the order of the additions: any batch split, any number of ranks
 and any device give the same sums, and so the same centers.
@@ -11,7 +11,7 @@ import array_api_compat as compat
 from ...backends import kernel
 from .types import Array
 
-__all__ = ["segment_sum"]
+__all__ = ["segment_counts", "segment_sum"]
 
 
 @kernel
@@ -49,3 +49,17 @@ def segment_sum(values: Array, segments: Array, *, n_segments: int) -> Array:
     ends = xp.searchsorted(xp.take(segments, order), wanted)
     at_ends = xp.take(running, ends, axis=0)
     return at_ends[1:, :] - at_ends[:-1, :]
+
+
+def segment_counts(segments: Array, *, n_segments: int) -> Array:
+    """Return how many of the (n,) segments are each of them, (n_segments,) int64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> segment_counts(np.asarray([1, 0, 1]), n_segments=3)
+    array([1, 2, 0])
+    """
+    xp = compat.array_namespace(segments)
+    ones = xp.ones_like(segments, dtype=xp.int64)
+    return segment_sum(ones[:, None], segments, n_segments=n_segments)[:, 0]

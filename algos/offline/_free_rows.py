@@ -31,7 +31,7 @@ from ..bounds.farkas import FarkasVector
 from ..bounds.infeasibility import infeasible
 from ..core.errors import InvalidValueError
 from ..core.reads import entries, read
-from ..core.segments import segment_sum
+from ..core.segments import segment_counts
 from ..core.types import Array
 from ..scores.sources import ScoreSource, largest_score
 from ..scores.statistics import ScoresOutOfRangeError, largest_accepted
@@ -91,8 +91,7 @@ def split_rows(
     xp = compat.array_namespace(values)
     labels, is_fixed, is_free = clusters[:, 0], n_candidates == 1, n_candidates > 1
     fixed = xp.astype(xp.where(is_fixed, labels, xp.full_like(labels, n_clusters)), xp.int64)
-    ones = xp.ones_like(fixed)[:, None]
-    counts = segment_sum(ones, fixed, n_segments=n_clusters + 1)[:n_clusters, 0]
+    counts = segment_counts(fixed, n_segments=n_clusters + 1)[:n_clusters]
     best, sums = values[:, 0], _fixed_sums(values, n_candidates)
     n_wrong, m = read(
         xp.sum(xp.astype(n_candidates == 0, xp.int64)), xp.sum(xp.astype(is_free, xp.int64))

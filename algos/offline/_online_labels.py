@@ -39,7 +39,7 @@ import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds, price_of_bounds
 from ..core.reads import on_host, read, unread
-from ..core.segments import segment_sum
+from ..core.segments import segment_counts
 from ..core.types import Array
 from ..online.assignment import AssignmentState, assign, init_state, next_pass, relaxed
 from ..online.certificates import violation
@@ -110,7 +110,7 @@ def assign_in_passes(
     xp, n = compat.array_namespace(prices), source.group.n_total
     scale = score_range(source.take(strided_ids(n, min(n, options.typical_rows), prices)))
     steps = measured_steps(bounds, epoch=EPOCH, kappa_floor=FLOOR, scale=scale)
-    start = Duals(xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0))
+    start = Duals.of(prices)
     state = init_state(bounds)._replace(duals=start)
     loose, singletons = relaxed(bounds), xp.zeros_like(bounds.lower)
 
@@ -267,7 +267,7 @@ def singleton_counts(scores: Array) -> Array:
         return xp.zeros((k,), dtype=xp.int64, device=compat.device(scores))
     own = xp.astype(xp.argmax(scores, axis=1), xp.int64)
     own = xp.where(_is_singleton(scores), own, xp.full_like(own, k))
-    return segment_sum(xp.ones_like(own)[:, None], own, n_segments=k + 1)[:k, 0]
+    return segment_counts(own, n_segments=k + 1)[:k]
 
 
 def remaining_bounds(bounds: SizeBounds, singletons: Array) -> SizeBounds | None:

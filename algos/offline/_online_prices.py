@@ -240,7 +240,7 @@ def averaged_prices(
     True
     """
     xp, m, free = compat.array_namespace(prices), source.group.n_total, _free(source, bounds)
-    duals = Duals(xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0))
+    duals = Duals.of(prices)
     state = init_state(free)._replace(duals=duals)
     # A part waits for the labels of those before it, its scores do not.
     parts = parts_of_pass(m, source.n_clusters, like=prices)

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import array_api_compat as compat
 
@@ -37,12 +37,13 @@ from ...backends import kernel
 from ..bounds.sizes import SizeBounds, implied_bounds
 from ..core.error_free import sum_of_differences
 from ..core.errors import InvalidValueError
+from ..core.precision import times_power_of_two
 from ..core.reads import read, unread
-from ..core.segments import segment_sum
+from ..core.segments import segment_counts
 from ..core.types import Array
 from ..core.workers import map_in_order
 from ..scores.blocks import row_blocks
-from ..scores.sources import largest_score, times_power_of_two
+from ..scores.sources import largest_score
 from ..scores.statistics import ScoresOutOfRangeError
 from ._candidates import Candidates, row_slices, rows_at_once
 from ._options import SolverOptions
@@ -59,6 +60,8 @@ __all__ = [
 
 EPS, ROUNDINGS = 2.0**-52, 64.0
 """Spacing of float64 at 1, and by how many of them, relative to its terms, a sum may be off."""
+
+Result = TypeVar("Result", bound=Any)  # OfflineAssignment, or what has its fields and more
 
 SMALLEST = 2.0**-1074
 """Smallest positive float64: a gap that is not 0 stays above 0."""
@@ -222,7 +225,7 @@ def proven(
         lists = candidates.values[rows, :], candidates.clusters[rows, :]
         value, chosen = (xp.take_along_axis(part, slot, axis=1)[:, 0] for part in lists)
         value, label = xp.astype(value, xp.float64), xp.astype(chosen, xp.int64)
-        counts = segment_sum(xp.ones_like(label)[:, None], label, n_segments=k)[:, 0]
+        counts = segment_counts(label, n_segments=k)
         return _Part(chosen, counts, unread(xp.sum(value)), unread(xp.sum(xp.abs(value))))
 
     counts, chosen = candidates.fixed_counts, [candidates.clusters[:0, 0]]
@@ -355,8 +358,8 @@ def relative_gap(lost: float, size: float, upper_bound: float) -> float:
     return 2.0 if lost >= 2.0 * largest else max(lost / largest, SMALLEST)
 
 
-def in_unit(found: OfflineAssignment, exponent: int, coarsest: int = -1074) -> OfflineAssignment:
-    """Return the result for scores ``2**exponent`` times those solved, once in ``2**coarsest``.
+def in_unit(found: Result, exponent: int, coarsest: int = -1074) -> Result:
+    """Return a result for scores ``2**exponent`` times those solved, once in ``2**coarsest``.
 
     Raises
     ------
@@ -369,25 +372,27 @@ def in_unit(found: OfflineAssignment, exponent: int, coarsest: int = -1074) -> O
     counts = found.counts
     # A score far below the largest has lost digits in its unit: one in each row.
     lost = SMALLEST * float(compat.array_namespace(counts).sum(counts))
-    values = found.objective, found.upper_bound, found.rounding
+    names, values = ("prices", "group_prices"), (found.objective, found.upper_bound, found.rounding)
+    prices = {name: getattr(found, name) for name in names if hasattr(found, name)}
     what = "a sum"
     try:
         objective, upper_bound, rounding = (math.ldexp(v, exponent) for v in values)
         rounding += math.ldexp(lost, coarsest)
         what = "prices"
-        math.ldexp(largest_score(found.prices), exponent)
+        math.ldexp(max(map(largest_score, prices.values())), exponent)
     except OverflowError:
         msg = (
             f"scores must have {what} that float64 holds, got one of more than 1e308. To fix this, "
             "divide all scores, or all weights, by the same number: the labels stay the same"
         )
         raise InvalidValueError(msg) from None
-    return found._replace(
-        prices=times_power_of_two(found.prices, exponent),
+    moved: Result = found._replace(
+        **{name: times_power_of_two(each, exponent) for name, each in prices.items()},
         objective=objective,
         upper_bound=upper_bound,
         rounding=rounding + SMALLEST,
     )
+    return moved
 
 
 def rounding_of(size: float) -> float:

@@ -36,9 +36,10 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds
+from ..core.precision import times_power_of_two
 from ..core.types import Array
 from ..core.workers import map_parts
-from ..scores.sources import ScoreSource, times_power_of_two
+from ..scores.sources import ScoreSource
 from ..scores.statistics import map_taken, median, score_range, strided_ids
 from ._candidates import TrustRegion, select_candidates
 from ._options import SolverOptions

@@ -56,6 +56,19 @@ class Duals(NamedTuple):
     lower: Array
     upper: Array
 
+    @classmethod
+    def of(cls, prices: Array) -> Duals:
+        """Return prices of either sign as those of the lower and of the upper bounds.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> Duals.of(np.asarray([0.5, -0.25]))
+        Duals(lower=array([0.5, 0. ]), upper=array([0.  , 0.25]))
+        """
+        xp = compat.array_namespace(prices)
+        return cls(xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0))
+
 
 class DualRule(NamedTuple):
     """How prices move, for one head or for several that share their operations.

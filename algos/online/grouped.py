@@ -50,7 +50,7 @@ from ..core.checks import (
 )
 from ..core.errors import InvalidValueError
 from ..core.reads import entries, read
-from ..core.segments import segment_sum
+from ..core.segments import segment_counts
 from ..core.types import Array
 from ._group_plan import GroupPlan
 from .assignment import (
@@ -191,7 +191,7 @@ def init_grouped_state(
         for name, price, shape in (("prices[0]", p, (k,)), ("prices[1]", q, (groups.n_groups, k))):
             check_shape(name, price, shape)
             check_finite(name, price)
-        duals, of_groups = (_both_signs(price) for price in (p, q))
+        duals, of_groups = (Duals.of(xp.astype(price, xp.float64)) for price in (p, q))
         clusters = clusters._replace(duals=duals, start=duals)
     device = compat.device(bounds.lower)
     counts = xp.zeros((groups.n_groups + 1, k), dtype=xp.int64, device=device)
@@ -293,8 +293,7 @@ def assign_grouped_stream(
         q = xp.concat([of_groups.lower - of_groups.upper, xp.zeros_like(duals.lower)[None, :]])
         labels.append(_labels(scores, q + (duals.lower - duals.upper), of_rows, chunk, plan))
         cells = of_rows[chunk] * k + labels[-1]
-        taken = segment_sum(xp.ones_like(cells)[:, None], cells, n_segments=counts.shape[0] * k)
-        taken = xp.reshape(taken, counts.shape)
+        taken = xp.reshape(segment_counts(cells, n_segments=counts.shape[0] * k), counts.shape)
         counts = counts + taken
         duals = update_duals(duals, xp.sum(taken, axis=0), chunk.stop - first, rule)
         # The step of m samples with shares l is that of one sample with shares m l.
@@ -313,13 +312,6 @@ def assign_grouped_stream(
     )
     planned = None if plan is None else plan.plan
     return GroupedLabels(xp.concat(labels), GroupedState(clusters, of_groups, counts, planned))
-
-
-def _both_signs(prices: Array) -> Duals:
-    """Return prices as those of a lower and of an upper bound."""
-    xp = compat.array_namespace(prices)
-    prices = xp.astype(prices, xp.float64)
-    return Duals(xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0))
 
 
 def _groups_of_rows(
@@ -347,7 +339,7 @@ def _groups_of_rows(
         raise InvalidValueError(msg)
     ids = xp.where(ids < 0, xp.full_like(ids, g), ids)
     if bounds.n_samples is not None:
-        now = segment_sum(xp.ones_like(ids)[:, None], ids, n_segments=g + 1)[:, 0]
+        now = segment_counts(ids, n_segments=g + 1)
         left = entries("left", groups.sizes - xp.sum(state.group_counts, axis=1) - now)
         if min(left) < 0:
             worst = left.index(min(left))

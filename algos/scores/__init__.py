@@ -24,7 +24,6 @@ from .sources import (
     product_source,
     score_source,
     subsample,
-    times_power_of_two,
 )
 from .statistics import (
     FAR,
@@ -84,6 +83,5 @@ __all__ = [
     "source_of_one_rank",
     "strided_ids",
     "subsample",
-    "times_power_of_two",
     "turns_of",
 ]

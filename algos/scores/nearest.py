@@ -15,7 +15,7 @@ import array_api_compat as compat
 from ...backends import kernel, select
 from ..core.types import Array
 from .blocks import row_blocks
-from .sources import FeatureSource, ScoreSource
+from .sources import FeatureSource, Products, ScoreSource
 
 __all__ = ["best_clusters", "best_products", "best_without_scores", "nearest_without_scores"]
 
@@ -121,9 +121,9 @@ def best_without_scores(
 
 def nearest_without_scores(source: ScoreSource, prices: Array | None) -> Array | None:
     """Return the best cluster of each row at prices as `best_without_scores` does, or None."""
-    if source.factors is None or select("best_products", source.factors[1]) is None:
+    if not isinstance(source.block, Products) or select("best_products", source.block[1]) is None:
         return None
-    features, centers, offsets = source.factors
+    features, centers, offsets = source.block
     xp = compat.array_namespace(centers)
     total = xp.zeros_like(centers[:, 0], dtype=xp.float64)
     for added in (offsets, prices):

@@ -23,13 +23,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import array_api_compat as compat
 
 from ..core.checks import check_bits, check_real, check_same_place, check_shape
 from ..core.errors import InvalidValueError
-from ..core.precision import at_least_float32
+from ..core.precision import at_least_float32, times_power_of_two
 from ..core.reads import detached, on_host, read
 from ..core.types import Array
 from .blocks import MOST_ROWS, block_rows, map_blocks, row_blocks
@@ -45,7 +45,6 @@ __all__ = [
     "product_source",
     "score_source",
     "subsample",
-    "times_power_of_two",
 ]
 
 R = TypeVar("R")
@@ -130,6 +129,26 @@ class FeatureSource(NamedTuple):
         return self.multiply is _multiply
 
 
+class Products(NamedTuple):
+    """Blocks of scores that are finite products: `nearest` may read these instead of the scores.
+
+    They are the ``block`` of a source, so that a source with other blocks has none.
+    """
+
+    features: FeatureSource
+    centers: Array
+    offsets: Array | None
+
+    def __call__(self, start: int, stop: int) -> Array:
+        """Multiply consecutive rows of this rank."""
+        return self.of_rows(self.features.rows(start, stop))
+
+    def of_rows(self, rows: Array) -> Array:
+        """Multiply rows, (m, d)."""
+        product = self.features.multiply(rows, self.centers.T)
+        return product if self.offsets is None else product + self.offsets
+
+
 class ScoreSource(NamedTuple):
     """Scores of this rank, by blocks or by ids, finite or minus infinity (a forbidden pair).
 
@@ -146,8 +165,6 @@ class ScoreSource(NamedTuple):
         True scores are ``2**exponent`` times these; 0 unless weights or `in_range` need it.
     in_turn : bool
         Whether all ranks call `block` together: then one thread does, block after block.
-    factors : tuple of FeatureSource, centers and offsets, optional
-        Whose finite products are the scores; offsets may be None.
     """
 
     n_clusters: int
@@ -156,7 +173,6 @@ class ScoreSource(NamedTuple):
     group: Group
     exponent: int = 0
     in_turn: bool = False
-    factors: tuple[FeatureSource, Array, Array | None] | None = None
 
     def map_blocks(
         self,
@@ -199,31 +215,25 @@ def score_source(scores: Array, weights: Array | None = None) -> ScoreSource:
     n, k = check_shape("scores", scores, ("n", "k"))
     check_same_place(scores=scores, weights=weights)
     scores = detached(scores)
+    plain = ScoreSource(
+        n_clusters=k,
+        block=lambda start, stop: at_least_float32(scores[start:stop, :]),
+        take=lambda ids: at_least_float32(xp.take(scores, ids, axis=0)),
+        group=alone(n),
+    )
     if weights is None:
-        return ScoreSource(
-            n_clusters=k,
-            block=lambda start, stop: at_least_float32(scores[start:stop, :]),
-            take=lambda ids: at_least_float32(xp.take(scores, ids, axis=0)),
-            group=alone(n),
-        )
+        return plain
     factors, exponent = _normalized(check_weights("weights", weights, n))
     # A product keeps its digits if neither factor is near the limits of the range.
-    sizes = map_blocks(
-        lambda start, stop: largest_score(scores[start:stop, :]),
-        n,
-        block_rows(k, like=scores),
-        like=scores,
-    )
+    sizes = plain.map_blocks(lambda a, b: largest_score(plain.block(a, b)), like=scores)
     unit = math.frexp(max(sizes, default=0.0))[1]
 
     def weighted(part: Array, weights: Array) -> Array:
         return _weighted(times_power_of_two(xp.astype(part, xp.float64), -unit), weights)
 
-    return ScoreSource(
-        n_clusters=k,
-        block=lambda start, stop: weighted(scores[start:stop, :], factors[start:stop]),
-        take=lambda ids: weighted(xp.take(scores, ids, axis=0), xp.take(factors, ids)),
-        group=alone(n),
+    return plain._replace(
+        block=lambda start, stop: weighted(plain.block(start, stop), factors[start:stop]),
+        take=lambda ids: weighted(plain.take(ids), xp.take(factors, ids)),
         exponent=exponent + unit,
     )
 
@@ -298,13 +308,12 @@ def product_source(
     limit = 0.5 * float(xp.finfo(centers.dtype).max)
     is_small = features.largest is not None and features.largest * length + added <= limit
     own = None if weights is None else group.own(weights)
+    products = Products(features, centers, offsets)
 
     def scores(rows: Array, factors: Array | None) -> Array:
-        product = features.multiply(rows, centers.T)
-        product = product if offsets is None else product + offsets
-        if is_small:
-            pass
-        elif k <= features.n_features or largest_score(rows) * length + added > limit:
+        product = products.of_rows(rows)
+        is_narrow = k <= features.n_features  # a look at products costs less than one at rows
+        if not is_small and (is_narrow or largest_score(rows) * length + added > limit):
             _check_products(product, rows, centers)
         return product if factors is None else _weighted(product, factors)
 
@@ -314,8 +323,8 @@ def product_source(
     def take(ids: Array) -> Array:
         return scores(features.take(ids), None if weights is None else xp.take(weights, ids))
 
-    factors = (features, centers, offsets) if own is None and is_small else None
-    return ScoreSource(k, block=block, take=take, group=group, exponent=exponent, factors=factors)
+    plain: Any = products if own is None and is_small else block
+    return ScoreSource(k, plain, take, group, exponent)
 
 
 def subsample(source: ScoreSource, ids: Array) -> ScoreSource:
@@ -364,14 +373,6 @@ def _largest_size(values: Array) -> Array:
     xp = compat.array_namespace(values)
     sizes = xp.abs(values)
     return xp.max(xp.where(xp.isfinite(sizes), sizes, xp.zeros_like(sizes)))
-
-
-def times_power_of_two(values: Array, exponent: int) -> Array:
-    """Return ``values * 2**exponent``, exact, unless the result is subnormal or overflows."""
-    if exponent == 0:
-        return values
-    half = exponent // 2  # the whole power may be out of range although the product is not
-    return values * 2.0**half * 2.0 ** (exponent - half)
 
 
 def _normalized(weights: Array) -> tuple[Array, int]:

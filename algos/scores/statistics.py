@@ -34,11 +34,12 @@ import array_api_compat as compat
 
 from ..core.checks import check_real, check_same_place
 from ..core.errors import InvalidValueError
+from ..core.precision import times_power_of_two
 from ..core.reads import detached
 from ..core.types import Array
 from ..core.workers import map_in_order, map_parts, row_parts
 from .blocks import row_blocks
-from .sources import ScoreSource, largest_score, score_source, times_power_of_two
+from .sources import ScoreSource, largest_score, score_source
 
 __all__ = [
     "FAR",
@@ -242,7 +243,6 @@ def rescaled(source: ScoreSource) -> ScoreSource:
         block=lambda start, stop: scaled(source.block(start, stop)),
         take=lambda ids: scaled(source.take(ids)),
         exponent=source.exponent + exponent,
-        factors=None,
     )
 
 
@@ -300,7 +300,6 @@ def kept_in_memory(source: ScoreSource, *, like: Array) -> ScoreSource:
         block=block,
         take=lambda ids: xp.take(whole(), ids, axis=0),
         in_turn=False,
-        factors=None,
     )
 
 

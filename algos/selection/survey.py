@@ -38,7 +38,7 @@ from ..clustering.start import METRICS
 from ..core.checks import check_choice, check_labels, check_same_place, check_shape
 from ..core.errors import InvalidValueError
 from ..core.reads import entries, on_host
-from ..core.segments import segment_sum
+from ..core.segments import segment_counts
 from ..core.types import Array
 from ..scores.blocks import block_rows, row_blocks
 from ..scores.sources import FeatureSource, largest_score
@@ -183,8 +183,7 @@ class _Tally:
         ratio = (b - a) / xp.where(farther > 0.0, farther, xp.ones_like(farther))
         parts = [at_label, xp.max(scores, axis=1), xp.max(priced, axis=1), ratio]
         self.sums.append(xp.stack([xp.sum(part) for part in parts])[None, :])
-        ones = xp.ones((stop - start, 1), dtype=xp.int64, device=compat.device(scores))
-        counts = segment_sum(ones, label, n_segments=self.k)[:, 0]
+        counts = segment_counts(label, n_segments=self.k)
         self.counts = counts if self.counts is None else self.counts + counts
 
     def result(self, source: FeatureSource) -> Survey:

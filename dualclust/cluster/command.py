@@ -200,7 +200,7 @@ def _cluster(
     meter.begin("the first labels", problem.source.group)
     if problem.sizes is not None:
         meter.begin("labels and centers in turn", problem.source.group)
-        by_load, loads = cluster_by_load(options, problem, centers)
+        by_load, loads = cluster_by_load(options, problem, centers, deadline)
         return _collect(by_load, problem)._replace(loads=loads)
     if any(each is not None for each in (problem.groups, problem.links, options.max_out)):
         meter.begin("labels and centers in turn", problem.source.group)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +23,7 @@ from ..common.array_headers import PARSING, read_header
 from ..common.formats import Selection
 from ..common.formats.checks import refuse
 from ..common.formats.kinds import kind_of
+from ..common.tables import csv_text
 from .groups import FORMS, Form, Groups, bounds_in_form, check_form, numbered_groups
 from .places import on_host, placed
 from .values_of_rows import column_of, column_values
@@ -217,10 +216,14 @@ def link_facts(links: tuple[NDArray[np.int64], NDArray[np.int64]]) -> dict[str, 
 
 def groups_csv(groups: GroupCounts) -> str:
     """Return a CSV table with a line for each group and cluster: size, bounds, price."""
-    content = io.StringIO()
-    table = csv.writer(content, lineterminator="\n")
-    table.writerow(["group", "cluster", "size", "min_count", "max_count", "price"])
-    for name, *lines in zip(*groups, strict=True):
-        for cluster, (size, low, high, price) in enumerate(zip(*lines, strict=True)):
-            table.writerow([name, cluster, int(size), int(low), int(high), f"{price:.6f}"])
-    return content.getvalue()
+    names, sizes, lower, upper, prices = groups
+    n_groups, k = sizes.shape
+    columns: dict[str, Any] = {
+        "group": [str(name) for name in names for _ in range(k)],
+        "cluster": np.tile(np.arange(k), n_groups),
+        "size": sizes.reshape(-1),
+        "min_count": lower.reshape(-1),
+        "max_count": upper.reshape(-1),
+        "price": prices.reshape(-1),
+    }
+    return csv_text(columns, ".6f")

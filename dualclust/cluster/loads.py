@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +11,8 @@ from numpy.typing import NDArray
 from ..algos.bounds.loads import LoadBounds
 from ..algos.clustering import BoundedKMeansResult, weighted_kmeans
 from ..algos.offline.weighted import WeightedAssignment
+from ..algos.scores.deadline import Deadline
+from ..common.tables import csv_text
 from .places import on_host, placed
 
 __all__ = ["Loads", "cluster_by_load", "load_bounds", "loads_csv"]
@@ -63,11 +63,12 @@ def load_bounds(options: argparse.Namespace, sizes: Any) -> LoadBounds:
 
 
 def cluster_by_load(
-    options: argparse.Namespace, problem: Any, centers: Any
+    options: argparse.Namespace, problem: Any, centers: Any, deadline: Deadline
 ) -> tuple[BoundedKMeansResult[WeightedAssignment], Loads]:
     """Cluster with bounds on loads from given centers."""
     bounds = load_bounds(options, placed(problem.sizes, options.device))
     how: dict[str, Any] = {"max_iter": options.max_iter, "tol": options.tol}
+    how["time_limit"] = deadline
     found = weighted_kmeans(problem.source, bounds, centers, metric=options.metric, **how)
     one = found.assignment
     held, over = on_host(one.loads), on_host(one.overload)
@@ -76,9 +77,12 @@ def cluster_by_load(
 
 def loads_csv(loads: Loads, prices: NDArray[np.float64]) -> str:
     """Return a CSV table with a line for each cluster: load, bounds, overload, price of a unit."""
-    content = io.StringIO()
-    table = csv.writer(content, lineterminator="\n")
-    table.writerow(["cluster", "load", "min_load", "max_load", "overload", "price"])
-    for cluster, line in enumerate(zip(*loads[:4], prices, strict=True)):
-        table.writerow([cluster, *(f"{number:.6g}" for number in line)])
-    return content.getvalue()
+    columns: dict[str, Any] = {
+        "cluster": range(len(prices)),
+        "load": loads.loads,
+        "min_load": loads.lower,
+        "max_load": loads.upper,
+        "overload": loads.overload,
+        "price": prices,
+    }
+    return csv_text(columns, ".6g")

@@ -13,8 +13,6 @@ for m rows of a cluster, and O(n) only if the table of all rows is wanted.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -25,6 +23,7 @@ from numpy.typing import NDArray
 
 from ..algos.clustering.choices import RowChoices, first_of_each, row_choices
 from ..algos.scores.sources import FeatureSource, ScoreSource, product_source
+from ..common.tables import csv_text
 from .distances import blocks
 from .output import Clusters
 
@@ -162,21 +161,21 @@ def rows_csv(notable: Notable, metric: str, ids: dict[int, str] | None = None) -
     ids : dict, optional
         The ids of these rows; they get a column.
     """
-    content = io.StringIO()
-    table = csv.writer(content, lineterminator="\n")
-    near = "similarity" if metric == "cosine" else "squared_distance"
-    key = [] if ids is None else ["id"]
-    table.writerow(
-        ["kind", "cluster", "row", *key, near, "margin", "runner_up", "free_choice", "loss"]
-    )
     kinds = {"exemplar": notable.exemplars, "doubtful": notable.doubtful, "moved": notable.moved}
-    for kind, lines in kinds.items():
-        for line in zip(*(column.tolist() for column in lines), strict=True):
-            row, cluster, runner_up, free, value, margin, loss = line
-            second = ["", ""] if runner_up < 0 else [f"{margin:.9g}", runner_up]
-            own = [] if ids is None else [ids[row]]
-            table.writerow([kind, cluster, row, *own, f"{value:.9g}", *second, free, f"{loss:.9g}"])
-    return content.getvalue()
+    lines = Lines(*(np.concatenate(parts) for parts in zip(*kinds.values(), strict=True)))
+    others, margins = lines.runner_up.tolist(), lines.margin.tolist()
+    columns: dict[str, Any] = {
+        "kind": [kind for kind, some in kinds.items() for _ in some.row],
+        "cluster": lines.cluster,
+        "row": lines.row,
+        **({} if ids is None else {"id": [ids[row] for row in lines.row.tolist()]}),
+        "similarity" if metric == "cosine" else "squared_distance": lines.near,
+        "margin": ["" if k < 0 else margin for k, margin in zip(others, margins, strict=True)],
+        "runner_up": ["" if k < 0 else k for k in others],
+        "free_choice": lines.free,
+        "loss": lines.loss,
+    }
+    return csv_text(columns)
 
 
 class _Scores:

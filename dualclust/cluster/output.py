@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import io
 import json
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..common.tables import csv_text
 from .in_groups import GroupCounts
 from .loads import Loads
 from .sizes import COLUMNS
@@ -167,13 +167,9 @@ def _more_bounds(r: dict[str, Any]) -> list[str]:
 
 def sizes_csv(found: Clusters) -> str:
     """Return a CSV table with one line per cluster: size, bounds, price."""
-    content = io.StringIO()
-    table = csv.writer(content, lineterminator="\n")
-    table.writerow(COLUMNS)
-    columns = (found.counts, found.lower, found.upper, found.prices)
-    for i, (size, low, high, price) in enumerate(zip(*columns, strict=True)):
-        table.writerow([i, int(size), int(low), int(high), f"{price:.6f}"])
-    return content.getvalue()
+    clusters = range(len(found.counts))
+    columns = clusters, found.counts, found.lower, found.upper, found.prices
+    return csv_text(dict(zip(COLUMNS, columns, strict=True)), ".6f")
 
 
 def json_text(result: dict[str, Any]) -> str:

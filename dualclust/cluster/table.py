@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from ..algos.clustering.choices import RowChoices
 from ..algos.core.errors import InvalidValueError, UsageError
 from ..common.files import write_file
 from ..common.formats import Ids
-from ..common.tables import check_table_path
+from ..common.tables import check_table_path, csv_text
 
 __all__ = ["WORD", "check_table", "written_table"]
 
@@ -108,20 +107,16 @@ def _lines(path: Path, labels: NDArray[np.int64], ids: Ids | None) -> Iterator[t
 def _csv(
     name: str, parts: Iterator[tuple[int, Any]], labels: NDArray[np.int64], choices: RowChoices
 ) -> Iterator[bytes]:
-    content = io.StringIO()
-    table = csv.writer(content, lineterminator="\n")
-    table.writerow([name, *COLUMNS])
-    for start, part in parts:
+    for i, (start, part) in enumerate(parts):
         own = part.tolist() if isinstance(part, np.ndarray) else part.to_pylist()
         own = [each.decode() if isinstance(each, bytes) else each for each in own]
         some = slice(start, start + len(own))
-        margins = ["" if m == math.inf else f"{m:.9g}" for m in choices.margin[some].tolist()]
         rest = (labels[some], choices.runner_up[some], choices.free[some])
         own_labels, others, free = (["" if m < 0 else m for m in x.tolist()] for x in rest)
-        table.writerows(zip(own, own_labels, margins, others, free, strict=True))
-        yield content.getvalue().encode()
-        content.seek(0)
-        content.truncate()
+        margins = ["" if m == math.inf else m for m in choices.margin[some].tolist()]
+        columns = own, own_labels, margins, others, free
+        named = dict(zip((name, *COLUMNS), columns, strict=True))
+        yield csv_text(named, is_named=i == 0).encode()
 
 
 class _Sink(io.RawIOBase):

@@ -88,8 +88,22 @@ def write_table(path: Path, columns: Mapping[str, Sequence[Any] | np.ndarray[Any
     write_file(path, content.getvalue(), parents=True)
 
 
-def csv_text(columns: Mapping[str, Sequence[Any] | np.ndarray[Any, Any]]) -> str:
-    """Return a table as CSV, with nine digits of a number that is not whole.
+def csv_text(
+    columns: Mapping[str, Sequence[Any] | np.ndarray[Any, Any]],
+    digits: str = ".9g",
+    *,
+    is_named: bool = True,
+) -> str:
+    """Return a table as CSV.
+
+    Parameters
+    ----------
+    columns : mapping from name to values
+        All of one length.
+    digits : str
+        Format of the numbers that are not whole.
+    is_named : bool
+        Whether the first line has the names.
 
     Examples
     --------
@@ -100,12 +114,10 @@ def csv_text(columns: Mapping[str, Sequence[Any] | np.ndarray[Any, Any]]) -> str
     """
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(columns)
-    table.writerows(zip(*map(_printed, columns.values()), strict=True))
+    if is_named:
+        table.writerow(columns)
+    rows = zip(
+        *(v.tolist() if isinstance(v, np.ndarray) else v for v in columns.values()), strict=True
+    )
+    table.writerows([f"{v:{digits}}" if isinstance(v, float) else v for v in row] for row in rows)
     return text.getvalue()
-
-
-def _printed(values: Sequence[Any] | np.ndarray[Any, Any]) -> list[Any]:
-    if isinstance(values, np.ndarray):
-        values = values.tolist()
-    return [f"{value:.9g}" if isinstance(value, float) else value for value in values]

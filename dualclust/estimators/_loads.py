@@ -1,4 +1,4 @@
-"""The estimator for rows that have sizes: bounds on the loads of clusters, k-means, and labels."""
+"""The estimator for rows that have sizes: bounds on the loads of clusters, and labels."""
 
 from __future__ import annotations
 
@@ -8,31 +8,14 @@ import array_api_compat as compat
 import numpy as np
 
 from ..algos.bounds.loads import LoadBounds
-from ..algos.clustering import BoundedKMeansResult, weighted_kmeans
 from ..algos.core.errors import InvalidValueError
-from ..algos.offline.weighted import WeightedAssignment, assign_weighted
+from ..algos.offline.weighted import assign_weighted
 from ..algos.scores.sources import ScoreSource
 from ._inputs import moved_to
-from ._starts import Data, starting_centers
 
-__all__ = ["best_of_loads", "labels_by_size"]
+__all__ = ["labels_by_size", "load_bounds"]
 
 Array = Any
-
-
-def best_of_loads(
-    estimator: Any, data: Data, sizes: Any
-) -> BoundedKMeansResult[WeightedAssignment]:
-    """Return the result of the best start: loads inside first, then the larger objective."""
-    bounds = _bounds_of(estimator, data.rows, sizes)
-    options = {name: getattr(estimator, name) for name in ("metric", "max_iter", "tol")}
-    results = [
-        weighted_kmeans(data.source, bounds, centers, **options)
-        for centers in starting_centers(estimator, data)
-    ]
-    return max(
-        results, key=lambda found: (found.assignment.status == "inside", found.assignment.objective)
-    )
 
 
 def labels_by_size(
@@ -43,7 +26,7 @@ def labels_by_size(
         what = "must be given" if sizes is None else "must be left out"
         msg = f"sizes {what} as in fit. To fix this, give them to both or to neither"
         raise InvalidValueError(msg)
-    bounds = _bounds_of(estimator, rows, sizes, is_free=not bounded)
+    bounds = load_bounds(estimator, rows, sizes, is_free=not bounded)
     if bounded:
         return assign_weighted(scores, bounds).labels
     prices = moved_to(rows, estimator.prices_, "float64")
@@ -56,7 +39,7 @@ def labels_by_size(
     return xp.concat(list(scores.map_blocks(best, like=prices, at_least_one=True)))
 
 
-def _bounds_of(estimator: Any, rows: Array, sizes: Any, *, is_free: bool = False) -> LoadBounds:
+def load_bounds(estimator: Any, rows: Array, sizes: Any, *, is_free: bool = False) -> LoadBounds:
     """Return bounds on loads: shares of the mean load, or loads in the place of counts."""
     if not compat.is_torch_array(sizes):
         sizes = np.asarray(sizes, dtype=np.float64)

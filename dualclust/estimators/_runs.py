@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import array_api_compat as compat
@@ -12,6 +13,7 @@ from ..algos.bounds.groups import GroupBounds
 from ..algos.bounds.sizes import SizeBounds
 from ..algos.clustering.constrained import constrained_kmeans
 from ..algos.clustering.grouped import grouped_kmeans, linked_kmeans, trimmed_kmeans
+from ..algos.clustering.weighted import weighted_kmeans
 from ..algos.core.checks import check_count
 from ..algos.core.errors import InvalidValueError
 from ..algos.core.reads import entries
@@ -21,7 +23,7 @@ from ..algos.scores.sources import ScoreSource
 from ..cluster.groups import bounds_in_form, check_form, numbered_groups
 from ..cluster.sparse_rows import SparseRows, sparse_kmeans
 from ._inputs import bounds_of, moved_to
-from ._loads import best_of_loads
+from ._loads import load_bounds
 from ._starts import Data, starting_centers
 
 __all__ = [
@@ -127,22 +129,20 @@ def best_of_starts(
         Of `OF_ONE_KIND`.
     """
     _check_kinds(estimator, data, groups, sizes)
-    if sizes is not None:
-        best: Any = best_of_loads(estimator, data, sizes)
-        return best, {"loads_": best.assignment.loads, "status_": best.assignment.status}
     grouping = grouping_of(estimator, groups, data.rows)
-    bounds = bounds_of(estimator, data.rows.shape[0], data.rows)
-    best = _best(estimator, data, bounds, grouping)
+    best = _best(estimator, data, _run_of(estimator, data, grouping, sizes))
     found = best.assignment
+    if sizes is not None:
+        return best, {"loads_": found.loads, "status_": found.status}
     if grouping is not None:
         own = {"groups_": grouping.names, "group_counts_": found.group_counts}
         return best, own | {"group_prices_": found.group_prices}
     return best, {"out_price_": found.out_price} if estimator.max_out else {}
 
 
-def _best(estimator: Any, data: Data, bounds: SizeBounds, grouping: Grouping | None) -> Any:
+def _best(estimator: Any, data: Data, run: Callable[..., Any]) -> Any:
+    """Return the first of the best results: loads inside come first, then the larger objective."""
     deadline = deadline_of(estimator.time_limit)  # of all starts together
-    run = _run_of(estimator, data, bounds, grouping)
     options = {name: getattr(estimator, name) for name in ("metric", "max_iter", "tol")}
     results: list[Any] = []
     for centers in starting_centers(estimator, data):
@@ -153,51 +153,36 @@ def _best(estimator: Any, data: Data, bounds: SizeBounds, grouping: Grouping | N
             gap = found.assignment.gap
             print(f"start {len(results) + 1}: {found.n_iter} updates, gap {gap:.1e}")
         results.append(found)
-    return max(results, key=lambda found: found.assignment.objective)  # the first of equal ones
+    outside = "inside up to one row"
+    return max(results, key=lambda r: (r.assignment.status != outside, r.assignment.objective))
 
 
 def _run_of(
-    estimator: Any, data: Data, bounds: SizeBounds, grouping: Grouping | None
+    estimator: Any, data: Data, grouping: Grouping | None, sizes: Any
 ) -> Callable[..., Any]:
     """Return the function that clusters from given centers."""
+    if sizes is not None:
+        return partial(weighted_kmeans, bounds=load_bounds(estimator, data.rows, sizes))
+    bounds = bounds_of(estimator, data.rows.shape[0], data.rows)
+    pairs: dict[str, Any] = {"must_link": data.must_link, "cannot_link": data.cannot_link}
+    if any(part is not None for part in pairs.values()):
+        gap = estimator.gap
+        return partial(linked_kmeans, bounds=bounds, weights=data.weights, gap=gap, **pairs)
+    if estimator.max_out:
+        low, high = (entries("bounds", side) for side in (bounds.lower, bounds.upper))
+        most = estimator.max_out
+        return partial(trimmed_kmeans, max_out=most, min_count=low, max_count=high)
     rules: dict[str, Any] = {
         "weights": data.weights,
         "fixed": data.fixed,
         "forbidden": data.forbidden,
     }
     if grouping is not None:
-
-        def of_groups(source: Any, **options: Any) -> Any:
-            return grouped_kmeans(source, bounds, grouping.bounds, **rules, **options)
-
-        return of_groups
-    if data.must_link is not None or data.cannot_link is not None:
-        pairs: dict[str, Any] = {"must_link": data.must_link, "cannot_link": data.cannot_link}
-        pairs |= {"weights": data.weights, "gap": estimator.gap}
-
-        def of_links(source: Any, **options: Any) -> Any:
-            return linked_kmeans(source, bounds, **pairs, **options)
-
-        return of_links
-    if estimator.max_out:
-        sizes: dict[str, Any] = {
-            "min_count": entries("lower", bounds.lower),
-            "max_count": entries("upper", bounds.upper),
-        }
-
-        def of_some(source: Any, **options: Any) -> Any:
-            return trimmed_kmeans(source, max_out=estimator.max_out, **sizes, **options)
-
-        return of_some
-    rules["gap"], rules["prices"] = estimator.gap, None
+        return partial(grouped_kmeans, bounds=bounds, groups=grouping.bounds, **rules)
     if estimator.warm_start and hasattr(estimator, "prices_"):
         rules["prices"] = moved_to(data.rows, estimator.prices_, "float64")
     kmeans = sparse_kmeans if isinstance(data.rows, SparseRows) else constrained_kmeans
-
-    def of_sizes(source: Any, **options: Any) -> Any:
-        return kmeans(source, bounds, **rules, **options)
-
-    return of_sizes
+    return partial(kmeans, bounds=bounds, gap=estimator.gap, **rules)
 
 
 def grouped_labels(

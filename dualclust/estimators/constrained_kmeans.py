@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any, Self
 
-import array_api_compat as compat
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -385,9 +384,7 @@ class ConstrainedKMeans(
         return int(self.cluster_centers_.shape[0])
 
     def _set_prices(self, prices: Array) -> None:
-        xp = compat.array_namespace(prices)
-        self.prices_ = prices
-        self.duals_ = Duals(xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0))
+        self.prices_, self.duals_ = prices, Duals.of(prices)
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self)

@@ -20,7 +20,7 @@ import dualclust as dc  # noqa: E402
 from dualclust import backends  # noqa: E402
 from dualclust.algos.clustering import constrained_kmeans, kmeans  # noqa: E402
 from dualclust.algos.scores.nearest import best_products  # noqa: E402
-from dualclust.algos.scores.sources import feature_source, product_source  # noqa: E402
+from dualclust.algos.scores.sources import Products, feature_source, product_source  # noqa: E402
 from dualclust.backends import triton_products  # noqa: E402
 from dualclust.backends.triton_products import TILES, Tile, relative_error  # noqa: E402
 from dualclust.cluster.distances import nearest_centers  # noqa: E402
@@ -205,14 +205,14 @@ def test_weights_and_scores_in_memory_do_not(on_the_processor):
     x, c, prices = problem(50, 6, 4)
     weights = torch.linspace(0.1, 1.0, 50, dtype=torch.float64)
     source = product_source(feature_source(x)._replace(largest=4.0), c)
-    assert source.factors is not None
+    assert isinstance(source.block, Products)
     for other in (
         product_source(feature_source(x)._replace(largest=4.0), c, weights=weights),
         product_source(feature_source(x)._replace(largest=1e38), 10 * c),  # may overflow
         product_source(feature_source(x), c),  # nobody knows the largest entry
         dc.score_source(x @ c.T),
     ):
-        assert other.factors is None
+        assert not isinstance(other.block, Products)
     double = product_source(feature_source(x.double())._replace(largest=4.0), c.double())
     with dc.engine("triton"):
         found = nearest_centers(double, prices)

@@ -58,6 +58,9 @@ def test_shares_are_of_the_mean_load_as_in_the_estimator(work, tmp_path) -> None
     model.fit(STOPS, sizes=DEMAND)
     loads = np.bincount(np.load(tmp_path / "o" / "labels.npy"), DEMAND, minlength=5)
     np.testing.assert_array_equal(np.sort(loads), np.sort(model.loads_))
+    assert cluster(work / "stops.csv", *given, "--time", "1e-9", "--out", tmp_path / "t", k=5) == 0
+    report = json.loads((tmp_path / "t" / "result.json").read_text())
+    assert (report["passes"], report["converged"]) == (0, False)
     assert (loads >= 0.9 * TOTAL / 5).all()
     assert (loads <= 1.1 * TOTAL / 5).all()
 

@@ -21,6 +21,19 @@ def test_no_time_leaves_sizes_inside_the_bounds(rng):
         ConstrainedKMeans(2, time_limit=-1.0).fit(x[:40])
 
 
+def test_no_time_is_enough_for_sizes_and_starts_are_told(rng, capsys):
+    x, sizes = rng.normal(size=(200, 2)), rng.integers(1, 9, 200)
+    how = {"lower": 0.9, "upper": 1.1, "n_init": 3, "random_state": 0, "verbose": 1}
+    model = ConstrainedKMeans(4, **how, time_limit=0).fit(x, sizes=sizes)
+    assert (model.n_iter_, model.status_) == (0, "inside")
+    assert capsys.readouterr().out.startswith("start 1: 0 updates, gap ")
+    patient = ConstrainedKMeans(4, **how).fit(x, sizes=sizes)
+    assert [line[:8] for line in capsys.readouterr().out.splitlines()] == [
+        f"start {i}:" for i in (1, 2, 3)
+    ]
+    assert patient.inertia_ < model.inertia_
+
+
 def test_labels_of_no_time_are_those_of_a_later_fit_that_starts_there(rng):
     """What a limit has left is a start like any other."""
     x = rng.normal(size=(6_000, 8))

@@ -82,7 +82,7 @@ def test_the_command_cluster(tmp_path, rng, capsys):
     # 47 before names of packed files, and what is said of the input and of odd results; 50 before a
     # run could be timed, 52 before inputs that are in memory as a whole, 53 before Ctrl-C kept its
     # labels, 54 before groups, 55 before vectors that stay on the host beside a device.
-    count(lambda: run_cluster(options), 56)
+    count(lambda: run_cluster(options), 57)
     assert "written to" in capsys.readouterr().out
 
 

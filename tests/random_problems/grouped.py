@@ -39,6 +39,21 @@ BLUR = 2.0**-44
 """What rounding may leave of a gap, relative to the largest score of each row."""
 
 
+def _exact(drawn: Drawn) -> tuple[Array, Array, float, float]:
+    """Weighted scores, forbidden ones 0 and minus infinity; sum of the largest; what rounding may
+    leave of a gap: parts of that sum, and the least numbers, which are below all weights.
+    """
+    n, allowed = len(drawn.scores), np.isfinite(drawn.scores)
+    weights = np.ones(n) if drawn.weights is None else drawn.weights
+    exact = np.where(allowed, drawn.scores, 0.0).astype(np.longdouble) * weights[:, None]
+    total = np.abs(exact).max(axis=1).sum()
+    largest = np.longdouble(weights.max()) * max(np.abs(drawn.scores[allowed]).max(initial=0.0), 1)
+    least = float(4 * n * np.longdouble(5e-324) * max(largest, 1))
+    scores = exact.astype(np.float64)
+    blurred = BLUR * float(min(total, LARGEST)) + least
+    return scores, np.where(allowed, scores, -np.inf), total, blurred
+
+
 def random_groups(rng: np.random.Generator) -> str:
     """Draw groups and bounds around the counts of some labels, and compare with HiGHS."""
     drawn = draw_problem(rng)
@@ -72,18 +87,12 @@ def random_groups(rng: np.random.Generator) -> str:
         return "infeasible"
     except InvalidValueError as error:
         return _refused(drawn, error)
-    weights = np.ones(n) if drawn.weights is None else drawn.weights
-    exact = np.where(allowed, drawn.scores, 0.0).astype(np.longdouble) * weights[:, None]
-    total = np.abs(exact).max(axis=1).sum()
+    scores, worth, total, blurred = _exact(drawn)
     if total > LARGEST:
         assert np.isfinite([found.objective, found.upper_bound]).all()
         return "too large to judge"
-    scores = exact.astype(np.float64)
-    worth = np.where(allowed, scores, -np.inf)
-    # Prices of so many times a score lose so many digits; the least ones are below all weights.
-    blurred = BLUR * float(total) * (1 if start is None else k + 1)
-    largest = np.longdouble(weights.max()) * max(np.abs(drawn.scores[allowed]).max(initial=0.0), 1)
-    blurred += float(4 * n * np.longdouble(5e-324) * max(largest, 1))
+    # Prices of so many times a score lose so many digits.
+    blurred += 0.0 if start is None else BLUR * total * k
     judge_grouped(worth, bounds, of_groups, found, doubt=blurred)
     assert found.upper_bound - found.objective <= blurred, "not proven"
     if _is_plain(scores):
@@ -122,17 +131,12 @@ def random_links(rng: np.random.Generator) -> str:
         if "no labels were found" in str(error) and n * k > WHOLE:
             return "not found"
         return _refused(drawn, error)
-    weights = np.ones(n) if weights is None else weights
-    exact = np.where(allowed, scores, 0.0).astype(np.longdouble) * weights[:, None]
-    total = np.abs(exact).max(axis=1).sum()
+    exact, worth, total, blurred = _exact(drawn)
     if total > LARGEST:
         assert np.isfinite([found.objective, found.upper_bound]).all()
         return "too large to judge"
-    worth = np.where(allowed, exact.astype(np.float64), -np.inf)
-    largest = np.longdouble(weights.max()) * max(np.abs(scores[allowed]).max(initial=0.0), 1)
-    blurred = BLUR * float(total) + float(4 * n * np.longdouble(5e-324) * max(largest, 1))
     judge_linked(worth, bounds, must, cannot, found, doubt=blurred)
-    if _is_plain(exact.astype(np.float64)):
+    if _is_plain(exact):
         unit = 1e-6 * (float(np.abs(exact).max(initial=0.0)) or 1.0)  # HiGHS ends within 1e-6
         best = _best_linked(worth / unit, lower, upper, must, cannot)
         assert best is not None
@@ -200,15 +204,10 @@ def random_loads(rng: np.random.Generator) -> str:
         if "orders of magnitude" in str(error) and (spread() > 12 or not _is_narrow(drawn)):
             return "refused"  # which HiGHS has ended with an error of its own
         return _refused(drawn, error)
-    weights = np.ones(n) if weights is None else weights
-    exact = np.where(allowed, scores, 0.0).astype(np.longdouble) * weights[:, None]
-    total = np.abs(exact).max(axis=1).sum()
+    _, worth, total, blurred = _exact(drawn)
     if total > LARGEST:
         assert np.isfinite([found.objective, found.upper_bound]).all()
         return "too large to judge"
-    worth = np.where(allowed, exact.astype(np.float64), -np.inf)
-    largest = np.longdouble(weights.max()) * max(np.abs(scores[allowed]).max(initial=0.0), 1)
-    blurred = BLUR * float(total) + float(4 * n * np.longdouble(5e-324) * max(largest, 1))
     judge_weighted(worth, bounds, found, doubt=blurred)
     return found.status
 

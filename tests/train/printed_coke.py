@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from dualclust.algos.online.step_sizes import PUBLISHED
+from tests.train.printed_prices import ByPrices
 
 
 def softmax(logits):
@@ -21,7 +21,7 @@ def unit(v):
     return v / np.linalg.norm(v)
 
 
-class Printed:
+class Printed(ByPrices):
     """CoKe, image by image (paper, section 3 and appendix B.2)."""
 
     def __init__(self, method):
@@ -67,12 +67,7 @@ class Printed:
             for head, labels in enumerate(self.labels):
                 idle = [(-1, 0.0)] * (self.options.slots - 1)
                 self.averages[head] = [[(y, 1.0), *idle] for y in labels]
-        b = self.bounds
-        kappa = max(b.kappa * 0.5**epoch, b.kappa_floor)
-        self.h = [min(kappa * k / ((b.lower or 1.0) * self.n), 0.02) for k in self.k]
-        if 0 < b.lower < 1 and any(b.upper < k for k in self.k):
-            self.h = [h / 2 for h in self.h]
-        self.chunk = min(max(1, int(0.02 * k / h)) for k, h in zip(self.k, self.h, strict=True))
+        self.set_steps(epoch)
 
     def running(self, head):
         """Eq. 13: directions of the sums of this epoch, and the former center where there is none.
@@ -87,25 +82,7 @@ class Printed:
         per_batch = self.options.centers == "batch" and not self.second_stage
         centers = self.running(head) if per_batch else self.past[head]
         scores = x @ centers.T
-        k, m = self.k[head], len(scores)
-        h, chunk, free = self.h[head], self.chunk, self.bounds.lower == 1
-        if self.bounds.steps != "measured":
-            h, chunk = PUBLISHED[self.bounds.steps].eta / m, m
-        rho, rho_up, labels = self.rho[head], self.rho_up[head], []
-        for first in range(0, m, chunk):
-            counts = np.zeros(k)
-            block = scores[first : first + chunk]
-            for s in block:
-                y = int(np.argmax(s + rho - rho_up))
-                counts[y] += 1
-                labels.append(y)
-            rho = rho - h * (counts - len(block) * self.bounds.lower / k)
-            if not free:
-                rho = np.maximum(0.0, rho)
-                most = min(self.bounds.upper / k, 1.0)
-                rho_up = np.maximum(0.0, rho_up + h * (counts - len(block) * most))
-        self.rho[head], self.rho_up[head] = rho, rho_up
-        return labels
+        return self.assign_by_prices(head, scores)
 
     def average(self, head, i, y):
         """Section 3.4: mean of the labels so far; the least makes room where no slot is left."""

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from dualclust.algos.online.step_sizes import PUBLISHED
 from tests.problems import unit_rows
+from tests.train.printed_prices import ByPrices
 
 
 def softmax(logits):
@@ -22,7 +22,7 @@ def f(q):
     return q * math.log(q) if q > 0 else 0.0
 
 
-class Printed:
+class Printed(ByPrices):
     """SeCu, sample by sample (supplement, sections 1 and 2), for any number of terms."""
 
     def __init__(self, method):
@@ -43,12 +43,7 @@ class Printed:
         """Keep the centers; h = min(kappa k / (gamma' n), 0.02), halved where both duals act."""
         self.epoch = epoch
         self.past = [unit_rows(w) for w in self.w]
-        b = self.bounds
-        kappa = max(b.kappa * 0.5**epoch, b.kappa_floor)
-        self.h = [min(kappa * k / ((b.lower or 1.0) * self.n), 0.02) for k in self.k]
-        if 0 < b.lower < 1 and any(b.upper < k for k in self.k):
-            self.h = [h / 2 for h in self.h]
-        self.chunk = min(max(1, int(0.02 * k / h)) for k, h in zip(self.k, self.h, strict=True))
+        self.set_steps(epoch)
 
     def assign(self, head, scores, previous):
         if self.options.constraint == "entropy":
@@ -77,28 +72,6 @@ class Printed:
             if old >= 0:
                 after[old] -= 1
         self.counts[head] = after
-        return labels
-
-    def assign_by_prices(self, head, scores):
-        """Labels by the prices of their chunk, then one dual step for the chunk."""
-        k, m_batch = self.k[head], len(scores)
-        h, chunk, free = self.h[head], self.chunk, self.bounds.lower == 1
-        if self.bounds.steps != "measured":
-            h, chunk = PUBLISHED[self.bounds.steps].eta / m_batch, m_batch
-        rho, rho_up, labels = self.rho[head], self.rho_up[head], []
-        for first in range(0, m_batch, chunk):
-            counts = np.zeros(k)
-            block = scores[first : first + chunk]
-            for s in block:
-                y = int(np.argmax(s + rho - rho_up))
-                counts[y] += 1
-                labels.append(y)
-            rho = rho - h * (counts - len(block) * self.bounds.lower / k)
-            if not free:
-                rho = np.maximum(0.0, rho)
-                most = min(self.bounds.upper / k, 1.0)
-                rho_up = np.maximum(0.0, rho_up + h * (counts - len(block) * most))
-        self.rho[head], self.rho_up[head] = rho, rho_up
         return labels
 
     def step(self, ids, x):

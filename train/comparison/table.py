@@ -6,14 +6,13 @@ bounds. The papers' figure stands first and is named; that of labels inside the 
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ...common.tables import csv_text
 from .preference import Candidate, Preference
 from .stored import StoredRun
 
@@ -152,12 +151,7 @@ def _known(value: float) -> float | None:
 
 def comparison_csv(rows: Sequence[Row]) -> str:
     """Return all columns as CSV, with six digits of a number that is not whole."""
-    text = io.StringIO()
-    table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    table.writeheader()
-    for row in rows:
-        table.writerow({n: f"{v:.6g}" if isinstance(v, float) else v for n, v in row.items()})
-    return text.getvalue()
+    return csv_text({name: [row[name] for row in rows] for name in COLUMNS}, ".6g")
 
 
 def shown_cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:

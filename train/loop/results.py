@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from torch import nn
 
 from ...algos.bounds.sizes import SizeBounds
 from ...common.files import write_file
+from ...common.tables import csv_text
 from ...common.untrusted import parse_json, refuse
 from ..config.run import RunConfig
 from ..data.samples import EmbeddingData, Samples
@@ -80,11 +80,8 @@ def write_skipped(folder: Path, data: Samples) -> None:
     skipped = getattr(data, "skipped", ())
     if not skipped or (folder / SKIPPED_FILES).exists():
         return
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(["file", "reason"])
-    table.writerows(skipped)
-    write_file(folder / SKIPPED_FILES, text.getvalue())
+    files, reasons = zip(*skipped, strict=True)
+    write_file(folder / SKIPPED_FILES, csv_text({"file": files, "reason": reasons}))
 
 
 def write_results(
@@ -111,12 +108,10 @@ def write_results(
     found = prediction.assignment
     labels, margin = found.labels.cpu(), prediction.margins.cpu()
     classes = None if data.labels is None else data.labels.cpu()
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
     columns = {
         "id": data.ids.tolist(),
         "cluster": labels.tolist(),
-        "margin": [f"{float(value):.6f}" for value in margin],
+        "margin": margin.tolist(),
         "runner_up": prediction.runner_up.tolist(),
         "nearest": prediction.nearest.tolist(),
     }
@@ -124,9 +119,7 @@ def write_results(
         columns["class"] = [code if code >= 0 else "" for code in classes.tolist()]
     if data.names is not None:
         columns["file"] = list(data.names)
-    table.writerow(columns)
-    table.writerows(zip(*columns.values(), strict=True))
-    write_file(folder / LABELS_FILE, text.getvalue())
+    write_file(folder / LABELS_FILE, csv_text(columns, ".6f"))
     centers = io.BytesIO()
     np.save(centers, prediction.centers.cpu().numpy(), allow_pickle=False)
     write_file(folder / "centers.npy", centers.getvalue())

@@ -57,7 +57,6 @@ class Problem(NamedTuple):
         return source._replace(
             block=lambda start, stop: replaced(source.block(start, stop), self.places[start:stop]),
             take=lambda ids: replaced(source.take(ids), xp.take(self.places, ids)),
-            factors=None,
         )
 
 

@@ -44,9 +44,9 @@ keep all clusters."""
 MOST_NODES = 2**10
 """Nodes up to which Newton's method refines prices before the paths: its matrices are dense."""
 
-ON_BORDER, WINDOW = 4.0, 16.0
-"""Rows on the border of each node at which Newton's method ends, and the lead in units of its last
-temperature up to which rows may move on paths, at first."""
+WINDOW = 16.0
+"""Lead up to which rows may move on paths, at first, in units of the last temperature of Newton's
+method, which ends with as many rows on a border as there are nodes."""
 
 
 class Problem(NamedTuple):
@@ -114,10 +114,8 @@ def problem_of(source: ScoreSource, bounds: SizeBounds, groups: GroupBounds) -> 
     """Number the nodes: of the pairs of a group and a cluster, those whose bounds can bind."""
     xp, device = compat.array_namespace(bounds.lower), compat.device(bounds.lower)
     n_groups, k = groups.n_groups, source.n_clusters
-    sizes = segment_sum(
-        xp.ones_like(groups.groups)[:, None], groups.groups + 1, n_segments=n_groups + 1
-    )[1:, :]
-    binds = (groups.lower > 0) | (groups.upper < xp.minimum(sizes, bounds.upper))
+    most = xp.minimum(groups.sizes[:-1, None], bounds.upper)
+    binds = (groups.lower > 0) | (groups.upper < most)
     flat = xp.reshape(binds, (-1,))
     place = xp.cumulative_sum(xp.astype(flat, xp.int64)) - 1
     n_cells = int(place[-1]) + 1 if flat.shape[0] else 0
@@ -283,8 +281,7 @@ def _newton(
         high=prices + radius,
         tree=xp.astype(problem.parents[:, None] == each, xp.float64),
     )
-    few = ON_BORDER * prices.shape[0]
-    return refine_prices(dual, prices, start=0.5 * radius, fractional=few)
+    return refine_prices(dual, prices, start=0.5 * radius, fractional=float(prices.shape[0]))
 
 
 def _counts(problem: Problem, labels: Array, counted: Array) -> tuple[Array, Array]:

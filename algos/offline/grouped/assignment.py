@@ -50,11 +50,12 @@ from ...bounds.groups import GroupBounds, check_counts_exist
 from ...bounds.sizes import SizeBounds, check_bounds
 from ...core.checks import check_kind, check_pair, check_same_place, check_shape
 from ...core.errors import InvalidValueError
-from ...core.segments import segment_sum
+from ...core.precision import times_power_of_two
+from ...core.segments import segment_counts
 from ...core.types import Array
-from ...scores.sources import ScoreSource, largest_score, times_power_of_two
+from ...scores.sources import ScoreSource, largest_score
 from ...scores.statistics import in_range, map_taken, places_of, source_of_one_rank, strided_ids
-from .._proof import OfflineAssignment, in_unit, relative_gap, rounding_of
+from .._proof import in_unit, relative_gap, rounding_of
 from ._search import Found, Problem, Proof, problem_of, solved
 
 __all__ = ["GroupedAssignment", "assign_grouped"]
@@ -166,7 +167,7 @@ def assign_grouped(
     problem = problem_of(source, bounds, groups)
     start = None if prices is None else _start(problem, prices, groups, some)
     found, proof = solved(problem, start)
-    return _result(problem, bounds, groups, found, proof)
+    return _result(problem, groups, found, proof)
 
 
 def _start(problem: Problem, prices: tuple[Array, Array], groups: GroupBounds, ids: Array) -> Array:
@@ -197,42 +198,22 @@ def _start(problem: Problem, prices: tuple[Array, Array], groups: GroupBounds, i
     raise InvalidValueError(msg)
 
 
-def _result(
-    problem: Problem, bounds: SizeBounds, groups: GroupBounds, found: Found, proof: Proof
-) -> GroupedAssignment:
+def _result(problem: Problem, groups: GroupBounds, found: Found, proof: Proof) -> GroupedAssignment:
     """Return labels, counts and prices of clusters and groups, in the unit of the caller."""
     xp, k = compat.array_namespace(found.prices), problem.source.n_clusters
-    counts = segment_sum(xp.ones_like(found.labels)[:, None], found.labels, n_segments=k)[:, 0]
-    in_cells = segment_sum(
-        xp.ones_like(found.labels)[:, None],
-        problem.groups * k + found.labels,
-        n_segments=(groups.n_groups + 1) * k,
-    )[k:, 0]
-    whole = in_unit(
-        OfflineAssignment(
-            labels=found.labels,
-            counts=counts,
-            prices=found.prices,
-            objective=proof.objective,
-            upper_bound=proof.objective + proof.lost,
-            rounding=2.0 * rounding_of(proof.size),
-            violation=0,
-            gap=relative_gap(proof.lost, proof.size, proof.objective + proof.lost),
-        ),
-        problem.source.exponent,
-    )
-    prices = whole.prices[problem.n_cells :]
-    cells = xp.reshape(
-        xp.take(whole.prices, xp.reshape(problem.cells[1:, :], (-1,))), (groups.n_groups, k)
-    )
-    return GroupedAssignment(
-        labels=whole.labels,
-        counts=counts,
+    cells = problem.groups * k + found.labels
+    in_cells = segment_counts(cells, n_segments=(groups.n_groups + 1) * k)[k:]
+    prices = found.prices[problem.n_cells :]
+    nodes = xp.take(found.prices, xp.reshape(problem.cells[1:, :], (-1,)))
+    result = GroupedAssignment(
+        labels=found.labels,
+        counts=segment_counts(found.labels, n_segments=k),
         group_counts=xp.reshape(in_cells, (groups.n_groups, k)),
         prices=prices,
-        group_prices=cells - prices,
-        objective=whole.objective,
-        upper_bound=whole.upper_bound,
-        rounding=whole.rounding,
-        gap=whole.gap,
+        group_prices=xp.reshape(nodes, (groups.n_groups, k)) - prices,
+        objective=proof.objective,
+        upper_bound=proof.objective + proof.lost,
+        rounding=2.0 * rounding_of(proof.size),
+        gap=relative_gap(proof.lost, proof.size, proof.objective + proof.lost),
     )
+    return in_unit(result, problem.source.exponent)

@@ -45,7 +45,7 @@ from ...bounds.sizes import SizeBounds, check_bounds
 from ...core.checks import check_integral, check_interval, check_shape
 from ...core.errors import InfeasibleBoundsError, InvalidValueError
 from ...core.reads import entries, read
-from ...core.segments import segment_sum
+from ...core.segments import segment_counts
 from ...core.types import Array
 from ...scores.sources import ScoreSource
 from ...scores.statistics import source_of_one_rank
@@ -257,7 +257,7 @@ def _result(problem: Problem, bound: Relaxed, labels: Array) -> LinkedAssignment
     lost = bound.upper_bound - objective
     rounding = 2.0 * rounding_of(size)
     lost = 0.0 if lost <= rounding else lost
-    counts = segment_sum(xp.ones_like(labels)[:, None], labels, n_segments=k)[:, 0]
+    counts = segment_counts(labels, n_segments=k)
     is_other = (problem.places >= 0) & (labels != bound.labels)
     return LinkedAssignment(
         labels=labels,

@@ -124,7 +124,8 @@ def _with_columns(
         if not bool(xp.any(new)):
             break
         kept = kept | new
-    return _read(free, is_border, free.at(slots), program, corner)._replace(prices=prices)
+    clusters, shared = _read(free, is_border, free.at(slots), program, corner)
+    return BestCorner(clusters, shared, prices, corner.is_stuck)
 
 
 def _program(
@@ -152,7 +153,7 @@ def _program(
 
 def _read(
     free: FreeRows, is_border: Array, clusters: Array, program: Program, corner: Corner
-) -> BestCorner:
+) -> tuple[Array, list[Shared]]:
     """Clusters of the largest shares, and the rows that have several."""
     xp, device = compat.array_namespace(clusters), compat.device(clusters)
     parts: list[dict[int, float]] = []
@@ -174,4 +175,4 @@ def _read(
                 values = [worth[cluster] for cluster in shares]
                 size = float(free.sizes[row])
                 shared.append(Shared(row, size, list(shares), list(shares.values()), values))
-    return BestCorner(clusters, shared, clusters, corner.is_stuck)
+    return clusters, shared

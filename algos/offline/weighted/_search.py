@@ -28,7 +28,7 @@ from ...bounds.loads import loads_of
 from ...bounds.sizes import SizeBounds
 from ...core.errors import InvalidValueError
 from ...core.reads import read
-from ...core.segments import segment_sum
+from ...core.segments import segment_counts
 from ...core.types import Array
 from ...scores.blocks import row_blocks
 from ...scores.sources import subsample
@@ -38,16 +38,15 @@ from .._candidates import TrustRegion, all_candidates, collect_candidates
 from .._proof import rounding_of
 from .._smoothed_dual import RefinedPrices, SmoothedDual, refine_prices
 from .._trust_region import initial_region
-from ._corners import FreeRows, best_corner
+from ._corners import BestCorner, FreeRows, best_corner
 from ._infeasible import check_shares_exist
 from ._problem import Problem, in_size
 from ._program import Shared
 
 __all__ = ["Found", "solved"]
 
-SMALL, FULL, WIDER = 2**12, 2**18, 16.0
-"""Scores up to which the program has them all, and up to which rows keep all clusters; Newton's
-method then looks for prices in a region so many times as wide."""
+SMALL, FULL = 2**12, 2**18
+"""Scores up to which the program has them all, and up to which rows keep all clusters."""
 
 WIDTH, GROWTH, MOST_PASSES = 16, 4, 12
 """Candidates of a row at first, their growth where some were cut off, and passes before all rows
@@ -55,7 +54,7 @@ keep all clusters."""
 
 CLAMPED, WIDEN, NARROW = 1.0 - 1e-9, 4.0, 0.5
 """Share of the radius from which on a price is clamped, and what happens to the radius of a price
-that was, and that was not."""
+that was, and that was not. Where rows keep all clusters, all radii of Newton's method are wider."""
 
 TEMPERATURE, REHEATED, ON_BORDER = 0.03125, 4.0, 4.0
 """First temperature of Newton's method in mean radii, that of the second time in units of the last
@@ -64,9 +63,6 @@ one, and rows of each cluster that nearly tie where it ends."""
 WINDOW, NO_WINDOW = 8.0, 2.0**200
 """Lead of rows that the program has at first, in units of the last temperature, and one that all
 rows have, whose products with sizes are finite."""
-
-PATIENCE = 4
-"""Passes that miss the bounds before the question whether shares of rows meet them."""
 
 FREE_SHARE = 0.1
 """Share of the rows that are left around prices that are given."""
@@ -91,31 +87,18 @@ class Found(NamedTuple):
     is_solved: bool
 
 
-class _Pass(NamedTuple):
-    """Labels, shared rows and prices from the candidates of a region.
-
-    Whether the bounds are not met there, and whether rows have lost candidates to the width.
-    """
-
-    labels: Array
-    shared: list[Shared]
-    prices: Array
-    is_stuck: bool
-    is_truncated: bool
-
-
 def solved(problem: Problem, prices: Array | None) -> Found:
     """Steps 1 to 5: a corner of the program, and the proof that it is the best."""
     n, k = problem.source.group.n_total, problem.source.n_clusters
     region, width, n_passes = _first_region(problem, prices), WIDTH, 0
     while True:
         is_whole = n * k <= FULL or n_passes >= MOST_PASSES or k == 1
-        done = _pass(problem, region, None if is_whole else width)
+        done, is_truncated = _pass(problem, region, None if is_whole else width)
         if not done.is_stuck:
             found = _proven(problem, done)
             if found.is_solved or is_whole:
                 return found
-        elif is_whole or n_passes == PATIENCE:
+        elif is_whole or n_passes == 0:
             check_shares_exist(problem.source, problem.sizes, problem.lower, problem.upper)
             if is_whole and prices is not None:  # given ones, which are too far off to leave digits
                 return solved(problem, None)
@@ -126,7 +109,7 @@ def solved(problem: Problem, prices: Array | None) -> Found:
                 )
                 raise InvalidValueError(msg)
         n_passes += 1
-        width = GROWTH * width if done.is_truncated else width
+        width = GROWTH * width if is_truncated else width
         region = _next_region(region, done.prices)
 
 
@@ -199,8 +182,11 @@ def _lists(problem: Problem, region: TrustRegion, width: int | None) -> _Lists:
     return _Lists(labels, found.is_free, names, bool(xp.any(found.is_truncated)))
 
 
-def _pass(problem: Problem, region: TrustRegion, width: int | None) -> _Pass:
-    """Steps 2 to 4; all clusters are candidates of all rows without a width."""
+def _pass(problem: Problem, region: TrustRegion, width: int | None) -> tuple[BestCorner, bool]:
+    """Steps 2 to 4: a corner of all rows, and whether some have lost candidates to the width.
+
+    Without a width all clusters are candidates of all rows.
+    """
     xp, (prices, radius) = compat.array_namespace(problem.lower), region
     labels, is_free, names, is_truncated = _lists(problem, region, width)
     rows = places_of(is_free)
@@ -209,21 +195,22 @@ def _pass(problem: Problem, region: TrustRegion, width: int | None) -> _Pass:
     if not rows.shape[0]:
         moves = xp.where(fixed < problem.lower, radius, xp.zeros_like(radius))
         moves = xp.where(fixed > problem.upper, -radius, moves)
-        return _Pass(labels, [], prices + moves, bool(xp.any(moves != 0.0)), is_truncated)
+        found = BestCorner(labels, [], prices + moves, bool(xp.any(moves != 0.0)))
+        return found, is_truncated
     values, sizes = scores_at(problem.source, rows, names), xp.take(problem.sizes, rows)
     free = FreeRows(names, values, sizes, fixed, problem.lower, problem.upper)
     box, window = None if width is None else region.box, NO_WINDOW
     if width is None:
-        region = region._replace(radius=WIDER * radius)
+        region = region._replace(radius=WIDEN * radius)
     if width is not None or math.prod(values.shape) > SMALL:
         prices, window = _newton(free, xp.take(problem.divisors, rows), region)
     if width is not None and bool(xp.any(_is_clamped(region, prices))):
-        return _Pass(labels, [], prices, True, is_truncated)
+        return BestCorner(labels, [], prices, True), is_truncated
     found = best_corner(free, prices, window, box)
     place = xp.clip(xp.cumulative_sum(xp.astype(is_free, xp.int64)) - 1, min=0)
     labels = xp.where(is_free, xp.take(found.clusters, place), labels)
     shared = [row._replace(row=int(rows[row.row])) for row in found.shared]
-    return _Pass(labels, shared, found.prices, found.is_stuck, is_truncated)
+    return found._replace(clusters=labels, shared=shared), is_truncated
 
 
 def _newton(free: FreeRows, divisors: Array, region: TrustRegion) -> tuple[Array, float]:
@@ -249,8 +236,7 @@ def _newton(free: FreeRows, divisors: Array, region: TrustRegion) -> tuple[Array
     for times in (1.0, REHEATED):
         # Loads at these prices are those of all rows: only what changes is that of a sample.
         labels = free.at(xp.argmax(free.priced(refined.prices), axis=1))
-        whole, some = xp.take(labels, drawn), xp.ones_like(drawn)[:, None]
-        some = segment_sum(some, whole, n_segments=k)[:, 0]
+        some = segment_counts(xp.take(labels, drawn), n_segments=k)
         known = rate * (free.fixed + loads_of(free.sizes, labels, k))
         dual = dual._replace(fixed_counts=known - xp.astype(some, xp.float64))
         begun = times * refined.temperature
@@ -259,13 +245,13 @@ def _newton(free: FreeRows, divisors: Array, region: TrustRegion) -> tuple[Array
     return refined.prices, WINDOW * least
 
 
-def _proven(problem: Problem, done: _Pass) -> Found:
+def _proven(problem: Problem, done: BestCorner) -> Found:
     """Step 5: the dual value, from what rows lose by these labels and prices pay for loads."""
     xp, prices = compat.array_namespace(done.prices), done.prices
 
     def of_part(scores: Array, start: int, stop: int) -> list[float]:
         added = problem.sizes[start:stop, None] * prices
-        lost, own = losses(scores, added, done.labels[start:stop])
+        lost, own = losses(scores, added, done.clusters[start:stop])
         return read(xp.sum(lost), xp.sum(own), xp.sum(xp.abs(own)))
 
     def of_block(start: int, stop: int) -> list[float]:
@@ -276,7 +262,7 @@ def _proven(problem: Problem, done: _Pass) -> Found:
 
     blocks = list(problem.source.map_blocks(of_block, like=prices, at_least_one=True))
     lost, objective, size = (math.fsum(part) for part in zip(*blocks, strict=True))
-    loads = loads_of(problem.sizes, done.labels, prices.shape[0])
+    loads = loads_of(problem.sizes, done.clusters, prices.shape[0])
     paid = xp.where(
         prices > 0.0, prices * (loads - problem.lower), -prices * (problem.upper - loads)
     )
@@ -291,4 +277,4 @@ def _proven(problem: Problem, done: _Pass) -> Found:
     own = math.fsum(row.values[row.shares.index(max(row.shares))] for row in done.shared)
     is_solved = lost - (moved - own) <= PROGRAM_GAP * size
     bound = objective + lost + rounding_of(abs(lost))
-    return Found(done.labels, done.shared, prices, objective, size, bound, is_solved)
+    return Found(done.clusters, done.shared, prices, objective, size, bound, is_solved)

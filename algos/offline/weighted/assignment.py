@@ -41,10 +41,11 @@ from ...core.checks import (
     check_shape,
 )
 from ...core.errors import InfeasibleBoundsError, InvalidValueError
+from ...core.precision import times_power_of_two
 from ...core.reads import entries, read
-from ...core.segments import segment_sum
+from ...core.segments import segment_counts
 from ...core.types import Array
-from ...scores.sources import ScoreSource, largest_score, times_power_of_two
+from ...scores.sources import ScoreSource, largest_score
 from ...scores.statistics import (
     FAR,
     ScoresOutOfRangeError,
@@ -54,7 +55,7 @@ from ...scores.statistics import (
     source_of_one_rank,
     strided_ids,
 )
-from .._proof import OfflineAssignment, in_unit, relative_gap, rounding_of
+from .._proof import in_unit, relative_gap, rounding_of
 from .._whole_program import best_whole
 from ..assignment import assign_source
 from ._problem import Problem, problem_of
@@ -355,34 +356,25 @@ def _result(
         bound = max(bound, objective)
     rounding = 2.0 * rounding_of(size + abs(bound))
     lost = max(bound - objective, 0.0)
-    whole = in_unit(
-        OfflineAssignment(
+    result = in_unit(
+        WeightedAssignment(
             labels=labels,
-            counts=segment_sum(xp.ones_like(labels)[:, None], labels, n_segments=k)[:, 0],
+            counts=segment_counts(labels, n_segments=k),
+            loads=loads,
+            overload=over,
+            n_shared=len(found.shared),
             prices=found.prices,
             objective=objective,
             upper_bound=bound,
             rounding=rounding,
-            violation=0,
             gap=relative_gap(lost if lost > rounding else 0.0, size, bound),
         ),
         problem.source.exponent,
     )
     try:
-        math.ldexp(largest_score(whole.prices), -power)
+        math.ldexp(largest_score(result.prices), -power)
     except OverflowError:
         msg = "sizes must have prices of a unit that float64 holds, got some of more than 1e308"
         msg = f"{msg}. To fix this, multiply sizes and bounds by the same number"
         raise InvalidValueError(msg) from None
-    return WeightedAssignment(
-        labels=labels,
-        counts=whole.counts,
-        loads=loads,
-        overload=over,
-        n_shared=len(found.shared),
-        prices=times_power_of_two(whole.prices, -power),
-        objective=whole.objective,
-        upper_bound=whole.upper_bound,
-        rounding=whole.rounding,
-        gap=whole.gap,
-    )
+    return result._replace(prices=times_power_of_two(result.prices, -power))

@@ -141,7 +141,7 @@ def _of_sample(
         xp = compat.array_namespace(like)
         return among_all.take(xp.asarray(sample[start:stop], device=compat.device(like)))
 
-    return scores._replace(block=block, factors=None)
+    return scores._replace(block=block)
 
 
 def _maps(

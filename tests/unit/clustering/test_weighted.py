@@ -55,6 +55,34 @@ def test_better_than_where_it_began():
     assert found.assignment.objective > begun.assignment.objective
 
 
+TAKE_TURNS = (
+    ([[0, 1], [3, 0], [2, 1], [1, 3], [0, 3], [2, 0]], [1, 0, 3], [5, 2, 3, 4, 1, 2]),
+    (
+        [[0, 1], [2, 3], [0, 0], [0, 3], [3, 3], [0, 0], [3, 2], [0, 2]],
+        [6, 3, 1],
+        [1, 4, 2, 1, 3, 2, 1, 3],
+    ),
+)
+
+
+@pytest.mark.parametrize(("x", "first", "sizes"), TAKE_TURNS)
+def test_labels_that_take_turns_end_the_search_at_the_best(x, first, sizes):
+    x = np.asarray(x, dtype=float)
+    bounds = LoadBounds.from_ratios(np.asarray(sizes), 3, lower=0.8, upper=1.2)
+
+    def found(max_iter):
+        how = {"metric": "euclidean", "tol": 0.0, "max_iter": max_iter}
+        return weighted_kmeans(x, bounds, x[first], **how)
+
+    ended = found(100)
+    assert ended.converged
+    assert ended.n_iter <= 15
+    inside = [other for other in map(found, range(16)) if other.assignment.status == "inside"]
+    best = max(other.assignment.objective for other in inside)
+    assert ended.assignment.status == "inside"
+    np.testing.assert_allclose(ended.assignment.objective, best, rtol=1e-12)
+
+
 def test_what_is_refused():
     x, sizes = rows()
     bounds = LoadBounds.from_ratios(sizes, 4)

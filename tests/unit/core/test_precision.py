@@ -1,11 +1,18 @@
 """Half precision is raised and nothing else; logarithms of probabilities stay finite at 0."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
 
 from dualclust.algos.core.errors import InvalidTypeError
-from dualclust.algos.core.precision import LARGEST_WEIGHT, at_least_float32, finite_log
+from dualclust.algos.core.precision import (
+    LARGEST_WEIGHT,
+    at_least_float32,
+    finite_log,
+    times_power_of_two,
+)
 from tests.compare import assert_close, assert_equal, to_numpy
 
 FLOOR = {"float32": 87.33654475, "float64": 708.39641853226408}
@@ -66,3 +73,14 @@ def test_below_the_floor_there_is_no_gradient():
 def test_the_largest_weight_of_a_term_is_finite_in_float32():
     assert LARGEST_WEIGHT * 3 * FLOOR["float32"] < np.finfo(np.float32).max
     assert LARGEST_WEIGHT == 1e30  # as the messages of the losses say it
+
+
+def test_powers_of_two_are_exact_wherever_the_product_is_a_number():
+    values = np.asarray([1.5, -0.75])
+    assert times_power_of_two(values, 0) is values
+    for exponent in (-1021, -7, -1, 1, 6, 1023):
+        found = times_power_of_two(values, exponent)
+        assert found.tolist() == [math.ldexp(1.5, exponent), math.ldexp(-0.75, exponent)]
+    # A power alone would be out of range.
+    assert times_power_of_two(np.asarray([2.0**-1000]), 2020).tolist() == [2.0**1020]
+    assert times_power_of_two(np.asarray([2.0**1000]), -2019).tolist() == [2.0**-1019]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dualclust.algos.core.segments import segment_sum
+from dualclust.algos.core.segments import segment_counts, segment_sum
 from dualclust.backends import engine
 from tests.compare import assert_equal
 
@@ -42,3 +42,12 @@ def test_the_order_of_the_rows_is_free(xp, rng):
     order = rng.permutation(40)
     again = segment_sum(xp.asarray(values[order]), xp.asarray(segments[order]), n_segments=4)
     assert_equal(first, again)
+
+
+@pytest.mark.usefixtures("mode")
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_segments_are_counted_in_int64(xp, rng, dtype):
+    segments = rng.integers(0, 5, size=40).astype(dtype)
+    expected = np.bincount(segments, minlength=7)
+    assert_equal(segment_counts(xp.asarray(segments), n_segments=7), xp.asarray(expected))
+    assert_equal(segment_counts(xp.asarray(segments[:0]), n_segments=2), xp.asarray([0, 0]))

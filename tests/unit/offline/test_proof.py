@@ -18,6 +18,7 @@ from dualclust.algos.offline._proof import (
     proven,
     rounding_of,
 )
+from dualclust.algos.offline.grouped import GroupedAssignment
 from dualclust.algos.scores.sources import score_source
 from dualclust.algos.scores.statistics import ScoresOutOfRangeError
 
@@ -178,6 +179,19 @@ def test_a_result_in_the_unit_of_the_scores():
         assert found.prices.tolist() == [math.ldexp(-1.5, exponent), math.ldexp(0.25, exponent)]
         assert (found.gap, found.violation, found.labels) == (0.125, 0, own.labels)
     assert (SMALLEST, rounding_of(1.0)) == (5e-324, 2.0**-46)
+
+
+def test_prices_of_groups_have_the_same_unit():
+    own = made()
+    prices = np.asarray([[0.5, -(2.0**30)]])
+    grouped = GroupedAssignment(
+        own.labels, own.counts, None, own.prices, prices, 3.0, 4.0, 0.5, 0.0
+    )
+    found = in_unit(grouped, 5)
+    assert found.group_prices.tolist() == [[16.0, -(2.0**35)]]
+    assert (found.prices.tolist(), found.objective) == ([-48.0, 8.0], 96.0)
+    with pytest.raises(InvalidValueError, match="scores must have prices that float64 holds"):
+        in_unit(grouped, 994)
 
 
 @pytest.mark.parametrize("large", ["objective", "upper", "rounding", "price"])

@@ -19,7 +19,6 @@ from dualclust.algos.scores.sources import (
     product_source,
     score_source,
     subsample,
-    times_power_of_two,
 )
 from tests.compare import assert_same_kind, to_numpy
 from tests.libraries import ONE_EACH, SECOND
@@ -227,17 +226,6 @@ def test_the_largest_finite_size(library):
         assert largest_score(library.asarray(values)) == largest
     for shape in ((0, 3), (3, 0)):
         assert largest_score(library.asarray(np.zeros(shape))) == 0.0
-
-
-def test_powers_of_two_are_exact_wherever_the_product_is_a_number():
-    values = np.asarray([1.5, -0.75])
-    assert times_power_of_two(values, 0) is values
-    for exponent in (-1021, -7, -1, 1, 6, 1023):
-        found = times_power_of_two(values, exponent)
-        assert found.tolist() == [math.ldexp(1.5, exponent), math.ldexp(-0.75, exponent)]
-    # A power alone would be out of range.
-    assert times_power_of_two(np.asarray([2.0**-1000]), 2020).tolist() == [2.0**1020]
-    assert times_power_of_two(np.asarray([2.0**1000]), -2019).tolist() == [2.0**-1019]
 
 
 def test_a_pass_sees_all_blocks_or_those_within_rows():
