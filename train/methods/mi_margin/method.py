@@ -35,6 +35,7 @@ paper                   here                      shape      meaning
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -233,21 +234,22 @@ class MiMargin(Method):
         loss, which ends the run.
         """
         options = self.options
-        most = options.newton_steps or (MOST_STEPS if self.may_read else FIXED_STEPS)
-        steps: dict[str, Any] = {"max_iter": most} if self.may_read else {"n_iter": most}
-        given = sigma.cpu().numpy() if self.may_read else sigma
-        if self.may_read and not np.isfinite(given).all():
-            return torch.full_like(sigma, math.nan), math.nan
-        solved = pseudo_labels(
-            floor_outputs(given, epsilon=options.floor),
+        solve = partial(
+            pseudo_labels,
             fairness_weight=options.balance,
             beta=options.beta,
             tol=options.tol,
-            **steps,
         )
-        if self.may_read:
-            return torch.from_numpy(solved.labels).to(self.device), float(solved.gap)
-        return solved.labels, solved.gap
+        if not self.may_read:
+            given = floor_outputs(sigma, epsilon=options.floor)
+            solved = solve(given, n_iter=options.newton_steps or FIXED_STEPS)
+            return solved.labels, solved.gap
+        rows = sigma.cpu().numpy()
+        if not np.isfinite(rows).all():
+            return torch.full_like(sigma, math.nan), math.nan
+        given = floor_outputs(rows, epsilon=options.floor)
+        solved = solve(given, max_iter=options.newton_steps or MOST_STEPS)
+        return torch.from_numpy(solved.labels).to(self.device), float(solved.gap)
 
     def features(self, images: Tensor) -> Tensor:
         """Predictions of one batch of one view, (b, k), at least float32."""

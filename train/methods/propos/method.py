@@ -70,6 +70,7 @@ from ...config.methods.propos import ProposOptions
 from ...config.run import RunConfig
 from ...networks.network import Network
 from ...networks.normalization import (
+    full_precision,
     group_statistics,
     load_group_statistics,
     merge_groups,
@@ -266,6 +267,8 @@ class ProPos(Method):
         q = self.passes.online(self.online_network, views, total)  # (2, b, d): f(x)
         with torch.no_grad():
             k = self.passes.target(self.target_network, views, total, self.steps)  # f'(x)
+
+        q, k = full_precision(q), full_precision(k)
 
         # Directions of f(x) and, with the views exchanged, of f'(x): (2, 2, b, d). So the means
         # over the first axis of what follows are over both ways.
