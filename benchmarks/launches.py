@@ -349,6 +349,7 @@ def step(launches: Launches, method: str, batch: int, folder: Path) -> dict[str,
     with (
         patch.object(Execution, "train_step", parts.counted("ours", Execution.train_step)),
         patch.object(Network, "__call__", parts.counted("network", Network.__call__)),
+        patch.object(Network, "predict", parts.counted("network", Network.predict)),
         patch.object(torch.Tensor, "backward", parts.counted("backward", torch.Tensor.backward)),
         patch.object(optimizer, "step", parts.counted("optimizer", optimizer.step)),
     ):

@@ -32,7 +32,6 @@ from .projections import (
 )
 from .random import (
     normal_noise,
-    philox,
     random_signs,
     uniforms,
 )
@@ -64,7 +63,6 @@ __all__ = [
     "map_in_order",
     "map_parts",
     "normal_noise",
-    "philox",
     "project_capped",
     "project_l1_ball",
     "project_simplex",

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .checks import check_real
+from .checks import check_real, check_shape
 from .errors import InvalidValueError
 from .precision import at_least_float32
 from .reads import detached
 from .types import Array
 
-__all__ = ["Directions", "unit_directions"]
+__all__ = ["Directions", "directions_of", "unit_directions"]
 
 # Keeps the products of `_one_bit` within the range of float64.
 _UNIT = 2.0**-60
@@ -76,14 +76,25 @@ def unit_directions(x: Array) -> Directions:
             ". To fix this, pass at least one"
         )
         raise InvalidValueError(msg)
-    smallest = xp.finfo(at_least_float32(x).dtype).smallest_normal ** 0.5
-    x = xp.astype(x, xp.float64)
-    largest = xp.max(xp.abs(x), axis=-1, keepdims=True)
+    smallest = float(xp.finfo(at_least_float32(x).dtype).smallest_normal) ** 0.5
+    is_narrow = xp.finfo(x.dtype).bits < 64
+    x = xp.astype(x, xp.float64, copy=False)
+    largest = xp.max(xp.abs(detached(x)), axis=-1, keepdims=True)
     valid = largest > smallest
-    scale = _one_bit(xp.where(valid, detached(largest), xp.ones_like(largest)))
-    x = xp.where(valid, x / scale * _UNIT, xp.zeros_like(x))
+    if not is_narrow:  # the square of a float32 is a float64
+        x = x / _one_bit(xp.where(valid, largest, xp.ones_like(largest))) * _UNIT
+    x = xp.where(valid, x, xp.zeros_like(largest))
     squares = xp.sum(x * x, axis=-1, keepdims=True)
-    return Directions(x / xp.sqrt(xp.where(valid, squares, xp.ones_like(squares))), valid[..., 0])
+    # A valid row has a larger square; the other ones are 0.
+    return Directions(x / xp.sqrt(xp.clip(squares, min=0.5 * smallest**2)), valid[..., 0])
+
+
+def directions_of(name: str, x: Array | Directions) -> Directions:
+    """Directions of the rows of an array (..., b, d) called `name`, or those that are given."""
+    given = x.vectors if isinstance(x, Directions) else x
+    check_real(name, given)
+    check_shape(name, given, (*given.shape[:-2], "b", "d"))
+    return x if isinstance(x, Directions) else unit_directions(x)
 
 
 def _one_bit(values: Array) -> Array:

@@ -13,8 +13,8 @@ from ...algos.clustering import metrics
 from ...algos.core import directions, random
 from ...algos.core.errors import InvalidValueError
 from ...algos.losses.propos import prototypes, scattering
-from ..references.philox import KNOWN_ANSWERS, normal_numbers
 from ..references.sphere_points import random_units
+from ..references.split_mix import KNOWN_WORDS, normal_numbers, random_words
 from ..references.violations import below_by, difference, excess, unless, worst
 from ..registry.claims import Status, claim
 
@@ -97,8 +97,8 @@ def check_cosine_and_distance() -> float:
     q + sigma eps has the direction of q / ||q|| + (sigma / ||q||) eps, its sigma is one of
     sigma / ||q|| on the sphere, and falls as features grow; both readings are options here.
 
-    Check: the numbers are those of Philox under the method of Box and Muller, for several keys,
-    streams and shapes, the bits having their authors' known answers; both readings; moments.
+    Check: the numbers are those of SplitMix64 under the method of Box and Muller, for several keys,
+    streams and shapes, whose words are the published generator's; both readings; moments.
     """,
     tolerance=1e-12,
     covers=(
@@ -139,15 +139,12 @@ def check_reparametrized_noise() -> float:
 
 
 def _noise_violations() -> list[float]:
-    """Check known answers of the bits, and normal numbers by key, stream and shape."""
-    violations = []
-    for counter, words, answer in KNOWN_ANSWERS:
-        block = np.asarray([counter[0] | (counter[1] << 32)], dtype=np.uint64).astype(np.int64)
-        found = random.philox(
-            block, key=words[0] | (words[1] << 32), stream=counter[2] | (counter[3] << 32), xp=np
-        )
-        violations.append(difference([int(word[0]) for word in found], answer))
-    for key, stream, shape in ((7, 3, (3, 5)), (2**40 + 5, 2**35 + 1, (2, 2, 2)), (7, 4, (9,))):
+    """Check the reference's words, and normal numbers by key, stream and shape."""
+    violations = [
+        unless(tuple(random_words(seed, len(words))) == words)
+        for seed, words in KNOWN_WORDS.items()
+    ]
+    for key, stream, shape in ((7, 3, (3, 5)), (2**40 + 5, 2**30 + 1, (2, 2, 2)), (7, 4, (9,))):
         found = random.normal_noise(shape, key=key, stream=stream, xp=np)
         violations.append(
             difference(found, normal_numbers(math.prod(shape), key, stream).reshape(shape))

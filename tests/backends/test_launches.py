@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from benchmarks.launches import step  # noqa: E402
 from dualclust import SizeBounds, assign, assign_source, measured_steps, product_source  # noqa: E402
 from dualclust.algos.clustering import constrained_kmeans  # noqa: E402
 from dualclust.algos.scores.sources import feature_source  # noqa: E402
@@ -110,6 +111,17 @@ def test_an_iteration_of_k_means_has_few_operations(launches):
     operations, reads = ((b - a) / 3 for a, b in zip(*found, strict=True))
     assert operations <= 1_150, launches.functions()
     assert reads <= 73, launches.reads
+
+
+@pytest.mark.parametrize(
+    ("method", "most"),
+    [("secu", 106), ("coke", 113), ("propos", 150), ("gatcluster", 139), ("mi_margin", 77)],
+)
+def test_a_training_step_asks_for_few_operations_outside_the_network(
+    launches, tmp_path, method, most
+):
+    found = step(launches, method, 16, tmp_path)
+    assert 0 < found["ours"] <= most
 
 
 # -- rows that go to the host

@@ -17,6 +17,7 @@ PARTS = {
     "baselines/comparison": {"level_prices", "record", "table", "target_shares"},
     "clustering/lloyd": {"check_arguments", "nearest_labels", "share_changed"},
     "clustering/start": {"power_of_two", "sample_rows"},
+    "core/directions": {"directions_of"},
     "online/assignment": {
         "check_arguments",
         "check_stream_bounds",

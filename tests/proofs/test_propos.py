@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dualclust.proofs.references import lloyd, philox
+from dualclust.proofs.references import lloyd, split_mix
 
 
-@pytest.mark.parametrize(("counter", "key", "answer"), philox.KNOWN_ANSWERS)
-def test_the_reference_of_the_noise_has_the_known_answers(
-    counter: tuple[int, ...], key: tuple[int, int], answer: tuple[int, ...]
-) -> None:
-    words = philox.random_words(np.asarray(counter, dtype=np.uint64), key)
-    assert tuple(words.tolist()) == answer
+@pytest.mark.parametrize(("seed", "words"), split_mix.KNOWN_WORDS.items())
+def test_the_reference_of_the_noise_has_the_known_words(seed: int, words: tuple[int, ...]) -> None:
+    assert tuple(split_mix.random_words(seed, len(words))) == words
+
+
+def test_a_stream_of_the_reference_begins_where_the_one_before_could_end() -> None:
+    later = split_mix.random_words(5 + 2**32 * 0x9E3779B97F4A7C15, 2)
+    assert list(split_mix.random_words(5, 2, stream=1)) == list(later)
 
 
 def test_the_reference_of_lloyds_algorithm_finds_two_pairs() -> None:

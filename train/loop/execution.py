@@ -262,6 +262,7 @@ class Execution:
             If the settings ask for a graph and the method's step cannot be one.
         """
         self.steps.clear()
+        method.may_read = not self.captured
         if not self.captured:
             return
         if not method.capturable or method.ranks.world_size > 1:
@@ -272,7 +273,6 @@ class Execution:
                 f"To fix this, set execution.step='auto'"
             )
             raise UsageError(msg)
-        method.may_read = False
         self.keep_rates(optimizer)
 
     def keep_rates(self, optimizer: torch.optim.Optimizer) -> None:

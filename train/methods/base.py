@@ -24,7 +24,6 @@ from ...algos.core.errors import UsageError
 from ...algos.core.segments import segment_sum
 from ...algos.offline.assignment import OfflineAssignment, assign_exact
 from ...algos.online.certificates import margins
-from ...common.devices import kind_of
 from ...common.ranks import ALONE, Ranks
 from ..config.methods import METHOD_OPTIONS
 from ..config.run import RunConfig
@@ -161,9 +160,8 @@ class Method(ABC):
     stores_labels : bool. Whether `labels` is what the method trains on.
     capturable : bool. Whether a step acts on tensors alone and changes them in place, so that it
         can be captured as a graph (`train.loop.execution`).
-    may_read : bool. Whether a step may look at values, to stop an iteration early: on the host,
-        where that costs nothing, unless the step is captured. Where it may not, no step waits for
-        the device.
+    may_read : bool. Whether a step may bring values to the host, unless it is captured. A small
+        problem of many operations is solved there: on a device each would cost a launch.
     by_steps : bool. Whether it learns by steps on batches; otherwise its one epoch is `fit`.
     bounds : list of SizeBounds, one for each head.
     target : int. Row of the head that is used for prediction.
@@ -214,7 +212,7 @@ class Method(ABC):
             raise UsageError(msg)
         self.check(config, n_samples)
         self.device, self.dtype = parameter.device, parameter.dtype
-        self.may_read = kind_of(self.device).reads_are_free
+        self.may_read = True
         self.target = self.followed = config.heads.clusters.index(config.heads.target)
         self.bounds: list[SizeBounds] = [
             head_bounds(config, k, n_samples, self.device) for k in config.heads.clusters

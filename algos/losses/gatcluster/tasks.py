@@ -105,7 +105,11 @@ class GATClusterLoss(NamedTuple):
 
 
 def balanced_targets(
-    logits: Array, *, sharpness: float = 1.0, empty: float = 1e-5, eps: float = 0.0
+    logits: Array,
+    *,
+    sharpness: float | tuple[float, ...] = 1.0,
+    empty: float = 1e-5,
+    eps: float = 0.0,
 ) -> Array:
     """Targets in which a crowded cluster counts less: ``l^s / z``, rows scaled to sum 1.
 
@@ -114,8 +118,8 @@ def balanced_targets(
     logits : (..., n, k) real array
         Label branch on the unchanged images of the large batch, before the softmax. Any finite
         values; pass them detached, no gradient belongs into a target.
-    sharpness : float > 0
-        s: 1 for Eq. 5, 2 for Eq. 11.
+    sharpness : float > 0, or tuple of such
+        s: 1 for Eq. 5, 2 for Eq. 11. A tuple gives targets of each, along a new first axis.
     empty : float in (0, 1]
         A cluster whose mass z is below this many samples is divided by it instead: its targets
         fade with z, to 0 for an empty cluster, where the paper has 0 / 0.
@@ -126,7 +130,7 @@ def balanced_targets(
 
     Returns
     -------
-    (..., n, k) array
+    (..., n, k) array, or (s, ..., n, k)
         Rows on the simplex, or with `eps` just inside; at least float32.
 
     Raises
@@ -153,16 +157,20 @@ def balanced_targets(
            [0.491, 0.509]]))
     """
     xp = _check_logits(logits)
-    check_interval("sharpness", sharpness, 0.0, math.inf, open_low=True)
+    powers = sharpness if isinstance(sharpness, tuple) else (sharpness,)
+    for power in powers:
+        check_interval("sharpness", power, 0.0, math.inf, open_low=True)
     check_interval("empty", empty, 0.0, 1.0, open_low=True)
     check_interval("eps", eps, 0.0, 1.0)
     log_l = _log_labels(logits)
+    sharp = xp.stack([power * log_l for power in powers])
     if eps > 0:
-        labels = xp.exp(log_l)
-        shares = xp.exp(sharpness * log_l) / (xp.sum(labels, axis=-2, keepdims=True) + eps)
-        return shares / (xp.sum(shares, axis=-1, keepdims=True) + eps)
-    log_z = xp.clip(_log_sum_exp(log_l, axis=-2), min=math.log(empty))
-    return xp.exp(log_softmax(sharpness * log_l - log_z))
+        shares = xp.exp(sharp) / (xp.sum(xp.exp(log_l), axis=-2, keepdims=True) + eps)
+        found = shares / (xp.sum(shares, axis=-1, keepdims=True) + eps)
+    else:
+        log_z = xp.clip(_log_sum_exp(log_l, axis=-2), min=math.log(empty))
+        found = xp.exp(log_softmax(sharp - log_z))
+    return found if isinstance(sharpness, tuple) else found[0, ...]
 
 
 def transformation_loss(logits: Array, targets: Array) -> Array:
@@ -192,9 +200,9 @@ def transformation_loss(logits: Array, targets: Array) -> Array:
     >>> transformation_loss(np.asarray([[0.0, 0.0]]), np.asarray([[1.0, 0.0]]))
     array([-0.5])
     """
-    xp = _check_logits(logits)
+    _check_logits(logits)
     check_shape("targets", targets, tuple(logits.shape))
-    return -xp.sum(xp.exp(_log_labels(logits)) * targets, axis=-1)
+    return _transformation(_log_labels(logits), targets)
 
 
 def entropy_loss(logits: Array) -> Array:
@@ -223,9 +231,8 @@ def entropy_loss(logits: Array) -> Array:
     >>> entropy_loss(np.asarray([[0.0, 0.0], [0.0, 0.0]])).round(4)
     np.float64(-0.6931)
     """
-    xp = _check_logits(logits)
-    log_p = _log_sum_exp(_log_labels(logits), axis=-2) - math.log(logits.shape[-2])
-    return xp.sum(xp.exp(log_p) * log_p, axis=(-2, -1))
+    _check_logits(logits)
+    return _entropy(_log_labels(logits))
 
 
 def attention_loss(logits: Array, targets: Array) -> Array:
@@ -257,11 +264,9 @@ def attention_loss(logits: Array, targets: Array) -> Array:
     >>> attention_loss(np.asarray([[1000.0, 0.0]]), np.asarray([[0.0, 1.0]]))
     array([1000.])
     """
-    xp = _check_logits(logits)
-    k = check_shape("targets", targets, tuple(logits.shape))[-1]
-    log_l = _log_labels(logits)
-    costs = targets * log_l + (1.0 - targets) * _log_complement(log_l)
-    return -xp.sum(costs, axis=-1) / k
+    _check_logits(logits)
+    check_shape("targets", targets, tuple(logits.shape))
+    return _attention(_log_labels(logits), targets)
 
 
 def gatcluster_loss(
@@ -300,12 +305,34 @@ def gatcluster_loss(
     Claims: docs/claims.md#G11.
     """
     xp = _check_logits(logits)
-    check_shape("attention_logits", attention_logits, tuple(logits.shape))
+    for name, array in (
+        ("attention_logits", attention_logits),
+        ("targets", targets),
+        ("attention_targets", attention_targets),
+    ):
+        check_shape(name, array, tuple(logits.shape))
+    log_l = _log_labels(xp.stack([logits, attention_logits]))
     relation = relation_loss(logits, labels, floor=floor)
-    transformation = xp.mean(transformation_loss(logits, targets))
-    attention = xp.mean(attention_loss(attention_logits, attention_targets))
-    entropy = entropy_loss(logits) + entropy_loss(attention_logits)
-    return weights.of(relation, transformation, attention, entropy)
+    transformation = xp.mean(_transformation(log_l[0, ...], targets))
+    attention = xp.mean(_attention(log_l[1, ...], attention_targets))
+    return weights.of(relation, transformation, attention, xp.sum(_entropy(log_l)))
+
+
+def _transformation(log_l: Array, targets: Array) -> Array:
+    xp = compat.array_namespace(log_l)
+    return -xp.sum(xp.exp(log_l) * targets, axis=-1)
+
+
+def _entropy(log_l: Array) -> Array:
+    xp = compat.array_namespace(log_l)
+    log_p = _log_sum_exp(log_l, axis=-2) - math.log(log_l.shape[-2])
+    return xp.sum(xp.exp(log_p) * log_p, axis=(-2, -1))
+
+
+def _attention(log_l: Array, targets: Array) -> Array:
+    xp = compat.array_namespace(log_l)
+    costs = targets * log_l + (1.0 - targets) * _log_complement(log_l)
+    return -xp.sum(costs, axis=-1) / log_l.shape[-1]
 
 
 def _check_logits(logits: Array) -> Namespace:

@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 import array_api_compat as compat
 
 from ...core.checks import check_count, check_interval, check_real, check_same_place, check_shape
-from ...core.directions import unit_directions
+from ...core.directions import Directions, directions_of
 from ...core.errors import InvalidTypeError
 from ...core.precision import at_least_float32
 from ...core.types import Array
@@ -57,28 +57,32 @@ have 1 / sqrt(n) on average, far above it."""
 
 
 class PrototypeSums(NamedTuple):
-    """Weighted sums (k, d) of unit features and sums (k,) of weights, float64; both add up."""
+    """Weighted sums (..., k, d) of unit features and sums (..., k) of weights, float64.
+
+    Both add up.
+    """
 
     sums: Array
     mass: Array
 
 
 class Prototypes(NamedTuple):
-    """Unit prototypes (k, d), 0 where masked; and which clusters have one, (k,) bool."""
+    """Unit prototypes (..., k, d), 0 where masked; and which clusters have one, (..., k) bool."""
 
     vectors: Array
     valid: Array
 
 
-def weighted_sums(features: Array, weights: Array) -> PrototypeSums:
+def weighted_sums(features: Array | Directions, weights: Array) -> PrototypeSums:
     """Numerators of Eq. 6 and 7 for posteriors: ``sum_i p(k | x_i) f(x_i) / ||f(x_i)||``.
 
     Parameters
     ----------
-    features : (b, d) real array
-        Finite, of any length; a row of zeros takes no part.
+    features : (..., b, d) real array, or its Directions
+        Finite, of any length; a row of zeros takes no part. Leading axes are batches, such as views
+        of one batch of images.
     weights : (b, k) real array
-        In [0, 1].
+        In [0, 1]; the same for all batches.
 
     Returns
     -------
@@ -89,23 +93,24 @@ def weighted_sums(features: Array, weights: Array) -> PrototypeSums:
     Cost O(b k d). Sums of several batches or ranks add up, see `normalize_sums`.
     Claims: docs/claims.md#P6, #P21.
     """
-    check_real("features", features)
     xp = check_real("weights", weights)
-    b, _ = check_shape("features", features, ("b", "d"))
-    check_shape("weights", weights, (b, "k"))
-    check_same_place(features=features, weights=weights)
-    x = unit_directions(features)
-    share = xp.astype(weights, xp.float64) * xp.astype(x.valid, xp.float64)[:, None]
-    return PrototypeSums(xp.matmul(share.T, x.vectors), xp.sum(share, axis=0))
+    x = directions_of("features", features)
+    check_shape("weights", weights, (x.vectors.shape[-2], "k"))
+    check_same_place(features=x.vectors, weights=weights)
+    share = xp.astype(weights, xp.float64, copy=False) * xp.astype(x.valid, xp.float64)[..., None]
+    sums = xp.matmul(xp.matrix_transpose(share), x.vectors)
+    return PrototypeSums(sums, xp.sum(share, axis=-2))
 
 
-def prototype_sums(features: Array, labels: Array, *, n_clusters: int) -> PrototypeSums:
+def prototype_sums(
+    features: Array | Directions, labels: Array, *, n_clusters: int
+) -> PrototypeSums:
     """Numerators of Eq. 6 and 7 for hard labels.
 
     Parameters
     ----------
-    features : (b, d) real array
-        Finite, of any length; a row of zeros takes no part.
+    features : (..., b, d) real array, or its Directions
+        As in `weighted_sums`.
     labels : (b,) integer array
         In [0, n_clusters). Any other label, such as -1 of an empty place of a queue, takes no part:
         nothing is read back to check.
@@ -126,17 +131,17 @@ def prototype_sums(features: Array, labels: Array, *, n_clusters: int) -> Protot
     >>> prototype_sums(x, y, n_clusters=2).mass
     array([2., 0.])
     """
-    xp = check_real("features", features)
+    x = directions_of("features", features)
+    xp = check_real("features", x.vectors)
     check_count("n_clusters", n_clusters, 1)
-    b, _ = check_shape("features", features, ("b", "d"))
-    check_same_place(features=features, labels=labels)
-    check_shape("labels", labels, (b,))
+    check_same_place(features=x.vectors, labels=labels)
+    check_shape("labels", labels, (x.vectors.shape[-2],))
     if not xp.isdtype(labels.dtype, "integral"):
         msg = f"labels must have an integer dtype, got {labels.dtype}. To fix this, use int64"
         raise InvalidTypeError(msg)
-    clusters = xp.arange(n_clusters, dtype=xp.int64, device=compat.device(features))
-    one_hot = xp.astype(labels, xp.int64)[:, None] == clusters
-    return weighted_sums(features, xp.astype(one_hot, xp.float64))
+    clusters = xp.arange(n_clusters, dtype=xp.int64, device=compat.device(labels))
+    one_hot = xp.astype(labels, xp.int64, copy=False)[:, None] == clusters
+    return weighted_sums(x, xp.astype(one_hot, xp.float64))
 
 
 def normalize_sums(sums: PrototypeSums, *, dtype: Any = None) -> Prototypes:
@@ -161,18 +166,20 @@ def normalize_sums(sums: PrototypeSums, *, dtype: Any = None) -> Prototypes:
     Claims: docs/claims.md#P5.
     """
     xp = check_real("sums", sums.sums)
-    k, _ = check_shape("sums", sums.sums, ("k", "d"))
-    check_shape("mass", sums.mass, (k,))
+    lead = tuple(sums.sums.shape[:-2])
+    *_, k, _ = check_shape("sums", sums.sums, (*lead, "k", "d"))
+    check_shape("mass", sums.mass, (*lead, k))
     check_same_place(sums=sums.sums, mass=sums.mass)
-    mass = sums.mass[:, None]
+    mass = sums.mass[..., None]
     # Below it the gradient of the division overflows; a posterior that small is a zero.
-    present = mass > xp.finfo(xp.float32).smallest_normal ** 0.5
-    mean = sums.sums / xp.where(present, mass, xp.ones_like(mass))
+    least = float(xp.finfo(xp.float32).smallest_normal) ** 0.5
+    mean = sums.sums / xp.clip(mass, min=least)
     squares = xp.sum(mean * mean, axis=-1, keepdims=True)
-    valid = present & (squares >= MIN_RESULTANT**2)
-    mean = xp.where(valid, mean, xp.zeros_like(mean))
-    vectors = mean / xp.sqrt(xp.where(valid, squares, xp.ones_like(squares)))
-    return Prototypes(xp.astype(vectors, xp.float64 if dtype is None else dtype), valid[:, 0])
+    valid = (mass > least) & (squares >= MIN_RESULTANT**2)
+    mean = xp.where(valid, mean, xp.zeros_like(mass))
+    vectors = mean / xp.sqrt(xp.clip(squares, min=MIN_RESULTANT**2))
+    kind = xp.float64 if dtype is None else dtype
+    return Prototypes(xp.astype(vectors, kind, copy=False), valid[..., 0])
 
 
 def batch_prototypes(features: Array, labels: Array, *, n_clusters: int) -> Prototypes:

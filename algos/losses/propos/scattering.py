@@ -49,7 +49,7 @@ import math
 import array_api_compat as compat
 
 from ...core.checks import check_interval, check_real, check_same_place, check_shape
-from ...core.directions import unit_directions
+from ...core.directions import Directions, directions_of, unit_directions
 from ...core.precision import at_least_float32
 from ...core.types import Array, Namespace
 from .prototypes import Prototypes
@@ -75,13 +75,13 @@ def psl_same_view(online: Prototypes, target: Prototypes, *, temperature: float)
 
     Parameters
     ----------
-    online, target : Prototypes (k, d)
+    online, target : Prototypes (..., k, d)
         Unit rows and masks, such as those of `batch_prototypes`.
     temperature : float > 0
 
     Returns
     -------
-    () array
+    (...) array
         Mean over the clusters that are valid in both, in nats; 0 if there is none.
 
     Raises
@@ -196,12 +196,12 @@ def prototypical_uniformity(online: Prototypes, *, temperature: float) -> Array:
 
     Parameters
     ----------
-    online : Prototypes (k, d)
+    online : Prototypes (..., k, d)
     temperature : float > 0
 
     Returns
     -------
-    () array
+    (...) array
         In nats; 0 with fewer than two valid clusters.
 
     Notes
@@ -220,7 +220,7 @@ def prototypical_uniformity(online: Prototypes, *, temperature: float) -> Array:
     tau = check_interval("temperature", temperature, 0.0, math.inf, open_low=True)
     same, _, eye, valid = _similarities(online, online)
     xp = compat.array_namespace(same)
-    pairs = valid[:, None] & valid[None, :] & ~eye
+    pairs = valid[..., :, None] & valid[..., None, :] & ~eye
     largest, log_sum = _log_sum_exp(same, pairs, tau, xp)
     return _mean_over_valid(largest / tau + log_sum, xp.any(pairs, axis=-1), online)
 
@@ -266,18 +266,19 @@ def perturbed(features: Array, noise: Array, *, sigma: float, on_sphere: bool = 
     check_same_place(features=features, noise=noise)
     sigma = check_interval("sigma", sigma, 0.0, math.inf)
     dtype = at_least_float32(features).dtype
-    base = unit_directions(features).vectors if on_sphere else xp.astype(features, xp.float64)
-    return xp.astype(base + sigma * xp.astype(noise, xp.float64), dtype)
+    base = unit_directions(features).vectors if on_sphere else features
+    base, noise = (xp.astype(x, xp.float64, copy=False) for x in (base, noise))
+    return xp.astype(base + sigma * noise, dtype, copy=False)
 
 
-def positive_sampling_alignment(predicted: Array, target: Array) -> Array:
+def positive_sampling_alignment(predicted: Array | Directions, target: Array | Directions) -> Array:
     """PSA, the mean of ``|| g(v) - f'(x+) ||^2`` over the batch, both normalized (Eq. 10).
 
     Parameters
     ----------
-    predicted : (b, d) real array
+    predicted : (..., b, d) real array, or its Directions
         Of the predictor, at perturbed features.
-    target : (b, d) real array
+    target : (..., b, d) real array, or its Directions
         Of the target network, other view, detached.
 
     Returns
@@ -298,32 +299,33 @@ def positive_sampling_alignment(predicted: Array, target: Array) -> Array:
     >>> positive_sampling_alignment(np.asarray([[2.0, 0.0]]), np.asarray([[0.0, 1.0]]))
     np.float64(2.0)
     """
-    xp = check_real("predicted", predicted)
-    check_real("target", target)
-    b, _ = check_shape("predicted", predicted, ("b", "d"))
-    check_shape("target", target, tuple(predicted.shape))
-    check_same_place(predicted=predicted, target=target)
-    p, t = unit_directions(predicted), unit_directions(target)
+    p, t = directions_of("predicted", predicted), directions_of("target", target)
+    xp = check_real("predicted", p.vectors)
+    check_shape("target", t.vectors, tuple(p.vectors.shape))
+    check_same_place(predicted=p.vectors, target=t.vectors)
     difference = p.vectors - t.vectors
     squares = xp.sum(difference * difference, axis=-1)
     squares = xp.where(p.valid & t.valid, squares, xp.full_like(squares, 2.0))
-    return xp.astype(xp.sum(squares) / max(b, 1), at_least_float32(predicted).dtype)
+    rows = p.vectors if isinstance(predicted, Directions) else predicted
+    mean = xp.sum(squares) / max(math.prod(squares.shape), 1)
+    return xp.astype(mean, at_least_float32(rows).dtype, copy=False)
 
 
 def _similarities(online: Prototypes, target: Prototypes) -> tuple[Array, Array, Array, Array]:
     """Cosines within the online view and across the views, the diagonal, and who is valid."""
     xp = check_real("online", online.vectors)
     check_real("target", target.vectors)
-    k, d = check_shape("online", online.vectors, ("k", "d"))
-    check_shape("target", target.vectors, (k, d))
+    lead = tuple(online.vectors.shape[:-2])
+    *_, k, d = check_shape("online", online.vectors, (*lead, "k", "d"))
+    check_shape("target", target.vectors, (*lead, k, d))
     for name, mask in (("online.valid", online.valid), ("target.valid", target.valid)):
-        check_shape(name, mask, (k,))
+        check_shape(name, mask, (*lead, k))
     check_same_place(online=online.vectors, target=target.vectors)
     check_same_place(online=online.vectors, online_valid=online.valid, target_valid=target.valid)
-    mu, mu_target = (xp.astype(p.vectors, xp.float64) for p in (online, target))
+    mu, mu_target = (xp.astype(p.vectors, xp.float64, copy=False) for p in (online, target))
     clusters = xp.arange(k, dtype=xp.int64, device=compat.device(mu))
     eye = clusters[:, None] == clusters[None, :]
-    same, cross = xp.matmul(mu, mu.T), xp.matmul(mu, mu_target.T)
+    same, cross = (xp.matmul(mu, xp.matrix_transpose(other)) for other in (mu, mu_target))
     return same, cross, eye, online.valid & target.valid
 
 
@@ -343,9 +345,9 @@ def _scattering(
     """
     tau = check_interval("temperature", temperature, 0.0, math.inf, open_low=True)
     xp = compat.array_namespace(logits)
-    largest, log_sum = _log_sum_exp(logits, valid[:, None] & valid[None, :], tau, xp)
+    largest, log_sum = _log_sum_exp(logits, valid[..., :, None] & valid[..., None, :], tau, xp)
     if empty is not None:
-        number = xp.sum(xp.astype(~valid, xp.float64))
+        number = xp.sum(xp.astype(~valid, xp.float64), axis=-1, keepdims=True)
         # log(e^l + n e^(empty - m)): l is at least 0 in a valid row, and the added term small.
         log_sum = log_sum + xp.log1p(number * xp.exp(empty - largest / tau - log_sum))
     own = xp.sum(xp.where(eye, cross, xp.zeros_like(cross)), axis=-1)
@@ -362,13 +364,14 @@ def _log_sum_exp(cosines: Array, mask: Array, tau: float, xp: Namespace) -> tupl
     lowest = xp.full_like(cosines, xp.finfo(cosines.dtype).min)
     largest = xp.max(xp.where(mask, cosines, lowest), axis=-1)
     largest = xp.where(any_in_row, largest, xp.zeros_like(largest))
-    shifted = xp.where(mask, (cosines - largest[:, None]) / tau, zero)
+    shifted = xp.where(mask, (cosines - largest[..., None]) / tau, zero)
     total = xp.sum(xp.where(mask, xp.exp(shifted), zero), axis=-1)
     return largest, xp.log(xp.where(any_in_row, total, xp.ones_like(total)))
 
 
 def _mean_over_valid(losses: Array, valid: Array, like: Prototypes) -> Array:
     xp = compat.array_namespace(losses)
-    number = xp.sum(xp.astype(valid, xp.float64))
-    mean = xp.sum(xp.where(valid, losses, xp.zeros_like(losses))) / xp.clip(number, min=1.0)
-    return xp.astype(mean, at_least_float32(like.vectors).dtype)
+    number = xp.sum(xp.astype(valid, xp.float64), axis=-1)
+    total = xp.sum(xp.where(valid, losses, xp.zeros_like(losses)), axis=-1)
+    mean = total / xp.clip(number, min=1.0)
+    return xp.astype(mean, at_least_float32(like.vectors).dtype, copy=False)

@@ -14,17 +14,15 @@ PLANTED: tuple[PlantedError, ...] = (
     PlantedError(
         _LOSSES + "balanced_targets",
         "sign",
-        "sharpness * log_l - log_z",
-        "sharpness * log_l + log_z",
+        "sharp - log_z",
+        "sharp + log_z",
     ),
-    PlantedError(
-        _LOSSES + "balanced_targets", "dropped", "sharpness * log_l - log_z", "sharpness * log_l"
-    ),
+    PlantedError(_LOSSES + "balanced_targets", "dropped", "sharp - log_z", "sharp"),
     PlantedError(
         _LOSSES + "balanced_targets",
         "factor",
-        "sharpness * log_l - log_z",
-        "sharpness * (log_l - log_z)",
+        "sharp - log_z",
+        "sharp - sharpness * log_z",
     ),
     PlantedError(
         _LOSSES + "balanced_targets",
@@ -47,49 +45,59 @@ PLANTED: tuple[PlantedError, ...] = (
     PlantedError(
         _LOSSES + "balanced_targets",
         "dropped",
-        "xp.exp(log_softmax(sharpness * log_l - log_z))",
-        "xp.exp(sharpness * log_l - log_z)",
+        "xp.exp(log_softmax(sharp - log_z))",
+        "xp.exp(sharp - log_z)",
     ),
-    PlantedError(_LOSSES + "transformation_loss", "sign", "return -xp.sum", "return xp.sum"),
+    PlantedError(_LOSSES + "_transformation", "sign", "return -xp.sum", "return xp.sum", ("G5",)),
     PlantedError(
-        _LOSSES + "transformation_loss", "axis", "* targets, axis=-1)", "* targets, axis=0)"
+        _LOSSES + "_transformation", "axis", "* targets, axis=-1)", "* targets, axis=0)", ("G5",)
     ),
     PlantedError(
-        _LOSSES + "transformation_loss",
+        _LOSSES + "_transformation",
         "dropped",
-        "xp.exp(_log_labels(logits)) * targets",
-        "_log_labels(logits) * targets",
+        "xp.exp(log_l) * targets",
+        "log_l * targets",
+        ("G5",),
     ),
     PlantedError(
-        _LOSSES + "transformation_loss", "wrong reduction", "return -xp.sum", "return -xp.mean"
+        _LOSSES + "_transformation",
+        "wrong reduction",
+        "return -xp.sum",
+        "return -xp.mean",
+        ("G5",),
     ),
-    PlantedError(_LOSSES + "entropy_loss", "sign", "return xp.sum", "return -xp.sum"),
+    PlantedError(_LOSSES + "_entropy", "sign", "return xp.sum", "return -xp.sum", ("G8",)),
     PlantedError(
-        _LOSSES + "entropy_loss",
+        _LOSSES + "_entropy",
         "wrong index",
-        "math.log(logits.shape[-2])",
-        "math.log(logits.shape[-1])",
+        "math.log(log_l.shape[-2])",
+        "math.log(log_l.shape[-1])",
+        ("G8",),
     ),
     PlantedError(
-        _LOSSES + "entropy_loss",
+        _LOSSES + "_entropy",
         "axis",
-        "_log_sum_exp(_log_labels(logits), axis=-2)",
-        "_log_sum_exp(_log_labels(logits), axis=0)",
+        "_log_sum_exp(log_l, axis=-2)",
+        "_log_sum_exp(log_l, axis=0)",
+        ("G8",),
     ),
     PlantedError(
-        _LOSSES + "entropy_loss",
+        _LOSSES + "_entropy",
         "wrong formula",
-        "_log_sum_exp(_log_labels(logits), axis=-2) - math.log(logits.shape[-2])",
-        "xp.mean(_log_labels(logits), axis=-2, keepdims=True)",
+        "_log_sum_exp(log_l, axis=-2) - math.log(log_l.shape[-2])",
+        "xp.mean(log_l, axis=-2, keepdims=True)",
+        ("G8",),
     ),
     PlantedError(
-        _LOSSES + "attention_loss",
+        _LOSSES + "_attention",
         "dropped",
         "targets * log_l + (1.0 - targets) * _log_complement(log_l)",
         "targets * log_l",
         ("G11",),
     ),
-    PlantedError(_LOSSES + "attention_loss", "factor", "axis=-1) / k", "axis=-1)", ("G11",)),
+    PlantedError(
+        _LOSSES + "_attention", "factor", "axis=-1) / log_l.shape[-1]", "axis=-1)", ("G11",)
+    ),
     PlantedError(
         _LOSSES + "_log_complement",
         "wrong branch",
@@ -100,14 +108,14 @@ PLANTED: tuple[PlantedError, ...] = (
     PlantedError(
         _LOSSES + "gatcluster_loss",
         "wrong argument",
-        "entropy_loss(logits) + entropy_loss(attention_logits)",
-        "entropy_loss(logits) + entropy_loss(logits)",
+        "xp.sum(_entropy(log_l))",
+        "2.0 * _entropy(log_l[0, ...])",
     ),
     PlantedError(
         _LOSSES + "gatcluster_loss",
         "dropped",
-        "entropy_loss(logits) + entropy_loss(attention_logits)",
-        "entropy_loss(logits)",
+        "xp.sum(_entropy(log_l))",
+        "_entropy(log_l[0, ...])",
     ),
     PlantedError(
         _LOSSES + "LossWeights.of",
@@ -133,14 +141,14 @@ PLANTED: tuple[PlantedError, ...] = (
     PlantedError(
         _LOSSES + "gatcluster_loss",
         "wrong argument",
-        "attention_loss(attention_logits, attention_targets)",
-        "attention_loss(attention_logits, targets)",
+        "_attention(log_l[1, ...], attention_targets)",
+        "_attention(log_l[1, ...], targets)",
     ),
     PlantedError(
         _LOSSES + "gatcluster_loss",
         "wrong reduction",
-        "xp.mean(transformation_loss(",
-        "xp.sum(transformation_loss(",
+        "xp.mean(_transformation(",
+        "xp.sum(_transformation(",
     ),
     PlantedError(
         _LOSSES + "LossWeights",

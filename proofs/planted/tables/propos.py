@@ -70,8 +70,8 @@ PLANTED: tuple[PlantedError, ...] = (
     PlantedError(
         _LOSSES + "_scattering",
         "wrong argument",
-        "valid[:, None] & valid[None, :]",
-        "valid[:, None] | valid[None, :]",
+        "valid[..., :, None] & valid[..., None, :]",
+        "valid[..., :, None] | valid[..., None, :]",
         ("P3", "P5"),
     ),
     PlantedError(
@@ -84,8 +84,8 @@ PLANTED: tuple[PlantedError, ...] = (
     PlantedError(
         _LOSSES + "_log_sum_exp",
         "factor",
-        "(cosines - largest[:, None]) / tau",
-        "(cosines - largest[:, None])",
+        "(cosines - largest[..., None]) / tau",
+        "(cosines - largest[..., None])",
         ("P3", "P4"),
     ),
     PlantedError(
@@ -136,7 +136,10 @@ PLANTED: tuple[PlantedError, ...] = (
         "cross",
     ),
     PlantedError(
-        _LOSSES + "prototypical_uniformity", "dropped", "valid[None, :] & ~eye", "valid[None, :]"
+        _LOSSES + "prototypical_uniformity",
+        "dropped",
+        "valid[..., None, :] & ~eye",
+        "valid[..., None, :]",
     ),
     PlantedError(
         _LOSSES + "prototypical_uniformity", "dropped", "largest / tau + log_sum", "log_sum"
@@ -150,29 +153,19 @@ PLANTED: tuple[PlantedError, ...] = (
     PlantedError(
         _LOSSES + "prototypical_uniformity",
         "dropped",
-        "valid[:, None] & valid[None, :] & ~eye",
-        "valid[:, None] & ~eye",
+        "valid[..., :, None] & valid[..., None, :] & ~eye",
+        "valid[..., :, None] & ~eye",
     ),
     # Sampled positives
-    PlantedError(_LOSSES + "perturbed", "factor", "base + sigma * xp", "base + sigma**2 * xp"),
-    PlantedError(
-        _LOSSES + "perturbed",
-        "ignored argument",
-        " if on_sphere else xp.astype(features, xp.float64)",
-        "",
-    ),
+    PlantedError(_LOSSES + "perturbed", "factor", "base + sigma *", "base + sigma**2 *"),
+    PlantedError(_LOSSES + "perturbed", "ignored argument", " if on_sphere else features", ""),
     PlantedError(
         _LOSSES + "perturbed",
         "wrong branch",
-        "unit_directions(features).vectors if on_sphere else xp.astype(features, xp.float64)",
-        "xp.astype(features, xp.float64)",
+        "unit_directions(features).vectors if on_sphere else features",
+        "features",
     ),
-    PlantedError(
-        _LOSSES + "perturbed",
-        "factor",
-        "sigma * xp.astype(noise, xp.float64)",
-        "sigma * 1.01 * xp.astype(noise, xp.float64)",
-    ),
+    PlantedError(_LOSSES + "perturbed", "factor", "sigma * noise", "sigma * 1.01 * noise"),
     PlantedError(_LOSSES + "perturbed", "sign", "base + sigma", "base - sigma"),
     PlantedError(
         _LOSSES + "positive_sampling_alignment",
@@ -180,12 +173,17 @@ PLANTED: tuple[PlantedError, ...] = (
         "p.vectors - t.vectors",
         "p.vectors + t.vectors",
     ),
-    PlantedError(_LOSSES + "positive_sampling_alignment", "wrong reduction", "/ max(b, 1)", ""),
+    PlantedError(
+        _LOSSES + "positive_sampling_alignment",
+        "wrong reduction",
+        " / max(math.prod(squares.shape), 1)",
+        "",
+    ),
     PlantedError(
         _LOSSES + "positive_sampling_alignment",
         "dropped",
-        "p, t = unit_directions(predicted), unit_directions(target)",
-        "p, t = unit_directions(predicted), unit_directions(target)._replace(vectors=target)",
+        'directions_of("target", target)',
+        'directions_of("target", target)._replace(vectors=target)',
     ),
     PlantedError(
         _LOSSES + "positive_sampling_alignment",
@@ -206,19 +204,14 @@ PLANTED: tuple[PlantedError, ...] = (
         "xp.full_like(squares, 0.0)",
     ),
     PlantedError(
-        _NOISE + "normal_noise", "ignored argument", "key=key, stream=stream", "key=key, stream=0"
+        _NOISE + "normal_noise", "ignored argument", "n + n % 2, stream,", "n + n % 2, 0,"
     ),
-    PlantedError(
-        _NOISE + "normal_noise",
-        "ignored argument",
-        "key=key, stream=stream",
-        "key=0, stream=stream",
-    ),
+    PlantedError(_NOISE + "normal_noise", "ignored argument", "_words(key,", "_words(0,"),
     PlantedError(
         _NOISE + "normal_noise",
         "factor",
-        "xp.sqrt(-2.0 * xp.log(u))",
-        "1.01 * xp.sqrt(-2.0 * xp.log(u))",
+        "xp.sqrt(-2.0 * xp.log(1.0 - u))",
+        "1.01 * xp.sqrt(-2.0 * xp.log(1.0 - u))",
     ),
     PlantedError(_NOISE + "normal_noise", "factor", "2.0 * math.pi * v", "math.pi * v"),
     PlantedError(
@@ -227,55 +220,46 @@ PLANTED: tuple[PlantedError, ...] = (
         "radius * xp.sin(angle)], axis",
         "radius * xp.cos(angle)], axis",
     ),
+    PlantedError(_NOISE + "normal_noise", "wrong index", "drawn[:, 1]", "drawn[:, 0]"),
     PlantedError(
-        _NOISE + "normal_noise",
-        "off by one",
-        "(words[i] << 21) | (words[i + 1] >> 11)",
-        "(words[i] << 20) | (words[i + 1] >> 12)",
+        _NOISE + "_words", "off by one", "xp.arange(1, n + 1,", "xp.arange(0, n,", ("P8", "P9")
     ),
-    PlantedError(_NOISE + "normal_noise", "wrong index", "for i in (0, 2)", "for i in (0, 0)"),
+    PlantedError(_NOISE + "_words", "dropped", " ^ _shifted(bits, LAST)", "", ("P8", "P9", "P13")),
+    PlantedError(_NOISE + "_words", "dropped", " + _signed(key)", "", ("P8", "P9", "P13")),
     PlantedError(
-        _NOISE + "philox", "off by one", "range(ROUNDS)", "range(ROUNDS - 1)", ("P8", "P9", "P13")
-    ),
-    PlantedError(
-        _NOISE + "philox",
-        "dropped",
-        "((second >> 32) & WORD) ^ c1 ^ k0",
-        "((second >> 32) & WORD) ^ c1",
-        ("P8", "P9", "P13"),
+        _NOISE + "MIXERS", "wrong constant", "0x94D049BB133111EB", "0x94D049BB133111EA", ("P8",)
     ),
     PlantedError(
-        _NOISE + "philox",
-        "wrong order",
-        "MULTIPLIERS[0] * c0, MULTIPLIERS[1] * c2",
-        "MULTIPLIERS[1] * c0, MULTIPLIERS[0] * c2",
-        ("P8", "P9"),
+        _NOISE + "_fractions",
+        "wrong constant",
+        "_shifted(words, 11)",
+        "_shifted(words, 12)",
+        ("P8",),
     ),
-    PlantedError(_NOISE + "KEY_STEPS", "wrong constant", "0xBB67AE85", "0xBB67AE84", ("P8", "P9")),
     # Prototypes
     PlantedError(
-        _PROTOTYPES + "weighted_sums", "dropped", " * xp.astype(x.valid, xp.float64)[:, None]", ""
+        _PROTOTYPES + "weighted_sums", "dropped", " * xp.astype(x.valid, xp.float64)[..., None]", ""
     ),
     PlantedError(
-        _PROTOTYPES + "weighted_sums",
+        _PROTOTYPES + "prototype_sums",
         "dropped",
-        "xp.matmul(share.T, x.vectors)",
-        "xp.matmul(share.T, xp.astype(features, xp.float64))",
+        'x = directions_of("features", features)',
+        'x = directions_of("features", features)._replace(vectors=features)',
     ),
     PlantedError(
-        _PROTOTYPES + "weighted_sums", "axis", "xp.sum(share, axis=0)", "xp.sum(share, axis=1)"
+        _PROTOTYPES + "weighted_sums", "axis", "xp.sum(share, axis=-2)", "xp.sum(share, axis=-1)"
     ),
     PlantedError(
         _PROTOTYPES + "weighted_sums",
         "factor",
-        "PrototypeSums(xp.matmul(share.T, x.vectors)",
-        "PrototypeSums(2.0 * xp.matmul(share.T, x.vectors)",
+        "PrototypeSums(sums,",
+        "PrototypeSums(2.0 * sums,",
     ),
     PlantedError(
         _PROTOTYPES + "weighted_sums",
         "wrong reduction",
-        "xp.matmul(share.T, x.vectors)",
-        "xp.matmul(share.T, x.vectors) / share.shape[0]",
+        "PrototypeSums(sums,",
+        "PrototypeSums(sums / share.shape[0],",
     ),
     PlantedError(
         _PROTOTYPES + "prototype_sums",
@@ -292,14 +276,14 @@ PLANTED: tuple[PlantedError, ...] = (
     PlantedError(
         _PROTOTYPES + "prototype_sums",
         "wrong branch",
-        "xp.astype(labels, xp.int64)[:, None] == clusters",
+        "xp.astype(labels, xp.int64, copy=False)[:, None] == clusters",
         "xp.astype(labels % n_clusters, xp.int64)[:, None] == clusters",
     ),
     PlantedError(
         _PROTOTYPES + "normalize_sums",
         "dropped",
-        "valid = present & (squares >= MIN_RESULTANT**2)",
-        "valid = present",
+        "valid = (mass > least) & (squares >= MIN_RESULTANT**2)",
+        "valid = mass > least",
     ),
     PlantedError(
         _PROTOTYPES + "normalize_sums",
@@ -310,19 +294,19 @@ PLANTED: tuple[PlantedError, ...] = (
     PlantedError(
         _PROTOTYPES + "normalize_sums",
         "dropped",
-        "sums.sums / xp.where(present, mass, xp.ones_like(mass))",
+        "sums.sums / xp.clip(mass, min=least)",
         "sums.sums",
     ),
     PlantedError(
         _PROTOTYPES + "normalize_sums",
         "wrong formula",
-        "mean / xp.sqrt(xp.where(valid, squares, xp.ones_like(squares)))",
-        "mean / xp.where(valid, squares, xp.ones_like(squares))",
+        "mean / xp.sqrt(xp.clip(squares, min=MIN_RESULTANT**2))",
+        "mean / xp.clip(squares, min=MIN_RESULTANT**2)",
     ),
     PlantedError(
         _PROTOTYPES + "normalize_sums",
         "dropped",
-        "    mean = xp.where(valid, mean, xp.zeros_like(mean))\n",
+        "    mean = xp.where(valid, mean, xp.zeros_like(mass))\n",
         "",
     ),
     PlantedError(
@@ -382,15 +366,13 @@ PLANTED: tuple[PlantedError, ...] = (
         "return Prototypes(vectors, average.valid | batch.valid)",
         "return Prototypes(vectors, average.valid & batch.valid)",
     ),
-    PlantedError(
-        _UNIT, "dropped", "x / xp.sqrt(xp.where(valid, squares, xp.ones_like(squares)))", "x"
-    ),
+    PlantedError(_UNIT, "dropped", "x / xp.sqrt(xp.clip(squares, min=0.5 * smallest**2))", "x"),
     PlantedError(
         _UNIT,
         "axis",
         "squares = xp.sum(x * x, axis=-1, keepdims=True)",
         "squares = xp.sum(x * x, axis=0, keepdims=True)",
     ),
-    PlantedError(_UNIT, "wrong branch", "x / scale * _UNIT", "x"),
-    PlantedError(_UNIT, "wrong constant", ".smallest_normal ** 0.5", ".smallest_normal"),
+    PlantedError(_UNIT, "wrong branch", "if not is_narrow:", "if is_narrow:"),
+    PlantedError(_UNIT, "wrong constant", ".smallest_normal) ** 0.5", ".smallest_normal)"),
 )

@@ -40,9 +40,8 @@ class MiMarginOptions(Checked):
         plain image.
     extra_weight : float >= 0. Of the reverse cross-entropy of one more view, drawn by ``[second]``
         (or ``[augment]``), to the same labels.
-    newton_steps : int, 0 or more. Steps of the label solver, none of which reads a value back; 0:
-        until the gap is `tol` on the CPU, which reads one in each step, and 25 on other devices and
-        in a captured step.
+    newton_steps : int, 0 or more. Steps of the label solver, which rests at a gap of `tol`: the
+        most that the host takes, where a captured step takes as many. 0: 60 and 25.
     tol : float > 0. Gap of the label problem, in nats, at which the solver rests.
     floor : float in [0, 1]. Part of the uniform distribution in the sigma that labels are solved
         for: labels are then unique and ``-ln y`` is bounded.

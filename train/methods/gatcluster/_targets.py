@@ -50,7 +50,7 @@ def large_batch_targets(
     uniforms : (n_init, k, candidates) float64 tensor. Draws of the starts of k-means.
     may_read : bool. As of `Method`.
     """
-    plain, sharp = (balanced_targets(logits, sharpness=s, eps=options.target_eps) for s in (1, 2))
+    plain, sharp = balanced_targets(logits, sharpness=(1.0, 2.0), eps=options.target_eps)
     return Targets(plain, sharp, related(sharp, options, uniforms, may_read=may_read))
 
 
@@ -60,14 +60,14 @@ def related(
 ) -> Tensor:
     """Number the images by k-means on their sharp targets; every image alone if it degenerates.
 
-    Where values may not be read, k-means takes all its rounds, idle once no label moves: the same
-    labels. The guard is computed on the device.
+    The host computes it, in as many rounds as k-means needs. Where values may not be read, the
+    device does, in all rounds, idle once no label moves: the same labels.
 
     Parameters
     ----------
     sharp : (M, k) tensor. Eq. 11.
     options : GatclusterOptions
-    uniforms : (n_init, k, candidates) float64 tensor.
+    uniforms : (n_init, k, candidates) float64 tensor. Where k-means is computed.
     may_read : bool. As of `Method`.
 
     Returns
@@ -79,6 +79,7 @@ def related(
     Cost O(n_init M k^2) per iteration of Lloyd. The code clusters the target of Eq. 11 too, where
     the paper says "predicted label features".
     """
-    labels = grouped_labels(sharp, uniforms, read_back=may_read)
+    rows = sharp.cpu() if may_read else sharp
+    labels = grouped_labels(rows, uniforms, read_back=may_read)
     relation: Tensor = usable_labels(labels, sharp.shape[1], min_share=options.min_share)
-    return relation
+    return relation.to(sharp.device)

@@ -124,7 +124,8 @@ class GATCluster(Method):
         """Draw for each large batch the starts of its k-means and the order of its passes.
 
         Both are drawn on the CPU, so that they are the same on every device, by streams that the
-        batch's place in the epoch names, and go to the device together.
+        batch's place in the epoch names, and go to the device together: the starts where a step may
+        not read, since else the host computes k-means.
 
         Returns
         -------
@@ -142,7 +143,7 @@ class GATCluster(Method):
             starts.append(torch.rand(shape, generator=stream, dtype=torch.float64))
             stream = generator(self.config.seed, "passes", self.epoch, i)
             orders += [torch.randperm(total, generator=stream) for _ in range(repeats)]
-        uniforms = torch.stack(starts).to(self.device)
+        uniforms = torch.stack(starts).to("cpu" if self.may_read else self.device)
         rows = torch.split(torch.cat(orders).to(self.device), [repeats * n for n in lengths])
         return [
             (draws, order.view(repeats, -1)) for draws, order in zip(uniforms, rows, strict=True)

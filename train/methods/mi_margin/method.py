@@ -35,8 +35,10 @@ paper                   here                      shape      meaning
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -59,9 +61,9 @@ from ._seeds import draw_seeds, seed_loss
 
 __all__ = ["MiMargin"]
 
-FIXED_STEPS = 25
-"""Steps of the label solver where `newton_steps` is 0 and no value may be read: enough for sharp
-predictions; the gap that they leave is in the metrics, as always."""
+MOST_STEPS, FIXED_STEPS = 60, 25
+"""Steps of the label solver where `newton_steps` is 0: at most, and where no value may be read,
+enough for sharp predictions; the gap that they leave is in the metrics, as always."""
 
 CERTIFICATES = {"mi_margin": "label_gap", "mi_adm": "label_error", "sela": "label_error"}
 """What the error of the labels is called in the metrics of an epoch, by objective."""
@@ -204,14 +206,8 @@ class MiMargin(Method):
         if options.objective == "mi_margin":
             # Algorithm 1, y: minimize -(beta / b) sum_ik sigma_ik ln y_ik
             #                          - lambda sum_k u_k ln( mean_i y_ik )       (Lemma B.1).
-            solved = pseudo_labels(
-                floor_outputs(sigma, epsilon=options.floor),
-                fairness_weight=options.balance,
-                beta=options.beta,
-                tol=options.tol,
-                n_iter=options.newton_steps or (None if self.may_read else FIXED_STEPS),
-            )
-            y, clusters, error = solved.labels, solved.labels.argmax(1), solved.gap
+            y, error = self._solve(sigma)
+            clusters = y.argmax(1)
             # The network, for these y: beta mean_i H(sigma_i, y_i), and the extra view's.
             loss = reverse_cross_entropy(scores, y).mean()
             for view in extra:
@@ -229,6 +225,31 @@ class MiMargin(Method):
             loss = loss + options.supervised_weight * seed_loss(scores, self.seeds[ids])
         total: Tensor = loss
         return total
+
+    def _solve(self, sigma: Tensor) -> tuple[Tensor, Tensor | float]:
+        """Labels of a batch and their gap: on the host, which stops at `tol`, if it may read.
+
+        A Newton step is some 400 operations on few numbers, which a host does in less time than it
+        takes to launch them. Predictions of a network that has diverged stay NaN, and so does the
+        loss, which ends the run.
+        """
+        options = self.options
+        solve = partial(
+            pseudo_labels,
+            fairness_weight=options.balance,
+            beta=options.beta,
+            tol=options.tol,
+        )
+        if not self.may_read:
+            given = floor_outputs(sigma, epsilon=options.floor)
+            solved = solve(given, n_iter=options.newton_steps or FIXED_STEPS)
+            return solved.labels, solved.gap
+        rows = sigma.cpu().numpy()
+        if not np.isfinite(rows).all():
+            return torch.full_like(sigma, math.nan), math.nan
+        given = floor_outputs(rows, epsilon=options.floor)
+        solved = solve(given, max_iter=options.newton_steps or MOST_STEPS)
+        return torch.from_numpy(solved.labels).to(self.device), float(solved.gap)
 
     def features(self, images: Tensor) -> Tensor:
         """Predictions of one batch of one view, (b, k), at least float32."""
@@ -288,10 +309,10 @@ class MiMargin(Method):
         value: Tensor = share + (term - share).detach()
         return value
 
-    def _record(self, error: Tensor) -> None:
+    def _record(self, error: Tensor | float) -> None:
         total, largest, count = self.errors.unbind()
         total.add_(error)
-        torch.maximum(largest, error.to(largest), out=largest)
+        largest.clamp_(min=error)
         count.add_(1.0)
 
 

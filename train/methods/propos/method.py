@@ -46,6 +46,7 @@ import torch
 from torch import Tensor
 
 from ....algos.clustering.metrics import churn
+from ....algos.core.directions import Directions, unit_directions
 from ....algos.core.errors import UsageError
 from ....algos.core.random import normal_noise
 from ....algos.losses.propos.memory_queue import MemoryQueue, current_labels, init_queue, push
@@ -69,6 +70,7 @@ from ...config.methods.propos import ProposOptions
 from ...config.run import RunConfig
 from ...networks.network import Network
 from ...networks.normalization import (
+    full_precision,
     group_statistics,
     load_group_statistics,
     merge_groups,
@@ -266,21 +268,25 @@ class ProPos(Method):
         with torch.no_grad():
             k = self.passes.target(self.target_network, views, total, self.steps)  # f'(x)
 
-        # Alignment: || g(v_a) - f'(x_b) ||^2 with v = f(x) + sigma eps (Eq. 9, 10), both ways.
-        g = self.passes.predict(self.online_network, self._positive_samples(q))
-        loss: Tensor = 0.5 * (
-            positive_sampling_alignment(g[0], k[1]) + positive_sampling_alignment(g[1], k[0])
-        )
+        q, k = full_precision(q), full_precision(k)
 
-        # Scattering of the prototypes mu (Eq. 6) and mu' (Eq. 7) by Eq. 4 or a variant, both ways.
+        # Directions of f(x) and, with the views exchanged, of f'(x): (2, 2, b, d). So the means
+        # over the first axis of what follows are over both ways.
+        unit = unit_directions(torch.stack([q, k.flip(0)]))
+        q_unit, k_unit = (Directions(unit.vectors[i], unit.valid[i]) for i in (0, 1))
+
+        # Alignment: || g(v_a) - f'(x_b) ||^2 with v = f(x) + sigma eps (Eq. 9, 10).
+        samples = self._positive_samples(q, q_unit.vectors)
+        g = self.passes.predict(self.online_network, samples)
+        loss: Tensor = positive_sampling_alignment(g, k_unit).to(q.dtype)
+
+        # Scattering of the prototypes mu (Eq. 6) and mu' (Eq. 7) by Eq. 4 or a variant.
         if options.psl_weight:
-            mu, mu_target = self._prototypes(ids, q, k)
+            mu, mu_target = self._prototypes(ids, unit)
             form, tau = SCATTERING[options.psl], options.temperature
-            scattering = 0.5 * (
-                form(mu[0], mu_target[1], temperature=tau)
-                + form(mu[1], mu_target[0], temperature=tau)
-            )
+            scattering = form(mu, mu_target, temperature=tau).mean().to(q.dtype)
             loss = loss + self.gate * options.psl_weight * scattering
+        self._push(ids, k)
 
         if options.ema_after == "loss":  # Eq. 11, as the first version of the code has it
             self.steps.add_(1)
@@ -314,43 +320,35 @@ class ProPos(Method):
         done = self.steps.double() / self.total_steps
         return 1.0 - (1.0 - start) * 0.5 * (1.0 + torch.cos(math.pi * done))
 
-    def _positive_samples(self, q: Tensor) -> Tensor:
-        """Eq. 9: features with noise, drawn for the whole batch on every rank."""
-        sigma, on_sphere = self.options.sigma, self.options.noise == "sphere"
-        noise = torch.zeros_like(q)
-        if sigma:
+    def _positive_samples(self, q: Tensor, unit: Tensor) -> Tensor:
+        """Eq. 9: features, or their directions, with noise drawn alike on every rank."""
+        rows = unit if self.options.noise == "sphere" else q
+        if self.options.sigma:
             key = stream_key(self.config.seed, "noise")
-            drawn = normal_noise(
-                tuple(q.shape), key=key, stream=self.steps, xp=torch, dtype=q.dtype, device=q.device
-            )
-            noise = self.gate * drawn
-        rows = perturbed(q.flatten(0, 1), noise.flatten(0, 1), sigma=sigma, on_sphere=on_sphere)
-        samples: Tensor = rows.view_as(q)
-        return samples
+            shape, device = tuple(q.shape), q.device
+            noise = normal_noise(shape, key=key, stream=self.steps, xp=torch, device=device)
+            sigma = self.options.sigma
+            rows = perturbed(rows, self.gate * noise, sigma=sigma, on_sphere=False)
+        return rows.to(q.dtype)
 
-    def _prototypes(
-        self, ids: Tensor, q: Tensor, k: Tensor
-    ) -> tuple[list[Prototypes], list[Prototypes]]:
-        """Prototypes by each view of q and of k, with the features of the queue, which takes k."""
-        every = self.labels[self.target]
-        labels = every[ids]
-        online, target = ([self._sums(rows, labels) for rows in views] for views in (q, k))
+    def _prototypes(self, ids: Tensor, unit: Directions) -> tuple[Prototypes, Prototypes]:
+        """Prototypes of each view of f and of f', with the features of the queue."""
+        every, k = self.labels[self.target], self.n_clusters
+        sums = prototype_sums(unit, every[ids], n_clusters=k)
         if self.queue is not None:
-            past = self._sums(self.queue.rows, current_labels(self.queue.ids, every))
-            online, target = (
-                [PrototypeSums(*map(torch.add, sums, past)) for sums in view]
-                for view in (online, target)
-            )
+            labels = current_labels(self.queue.ids, every)
+            past = prototype_sums(self.queue.rows, labels, n_clusters=k)
+            sums = PrototypeSums(*map(torch.add, sums, past))
+        found = normalize_sums(sums)
+        mu, mu_target = (Prototypes(found.vectors[i], found.valid[i]) for i in (0, 1))
+        return mu, mu_target
+
+    def _push(self, ids: Tensor, k: Tensor) -> None:
+        """Let the queue take the features of f'."""
+        if self.queue is not None and self.options.psl_weight:
             moved = push(self.queue, k.flatten(0, 1), ids.repeat(2))
             for old, new in zip(self.queue, moved, strict=True):
                 old.copy_(new)
-        mu, mu_target = (
-            [normalize_sums(sums, dtype=q.dtype) for sums in view] for view in (online, target)
-        )
-        return mu, mu_target
-
-    def _sums(self, rows: Tensor, labels: Tensor) -> PrototypeSums:
-        return prototype_sums(rows, labels, n_clusters=self.n_clusters)
 
     def _set_gate(self, epoch: int) -> None:
         optim = self.config.optim

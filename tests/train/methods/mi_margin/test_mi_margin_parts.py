@@ -1,5 +1,7 @@
 """Parts of MI + margin by themselves: its views, its report, its shares, and the few labels."""
 
+import math
+
 import pytest
 import torch
 
@@ -65,21 +67,45 @@ def test_the_margin_is_whole_and_its_gradient_shared(world):
 
 
 @pytest.mark.parametrize(
-    ("newton", "may_read", "steps"), [(7, True, 7), (0, True, None), (0, False, 25)]
+    ("newton", "may_read", "least", "most"),
+    [(0, True, 3, 24), (0, False, 25, 25), (2, True, 2, 2), (7, False, 7, 7)],
 )
-def test_steps_of_the_label_solver(newton, may_read, steps, monkeypatch):
-    """Until solved where values may be read, 25 where not, or as many as are set."""
+def test_steps_of_the_label_solver(newton, may_read, least, most, monkeypatch):
+    """On the host until solved, or the most that are set; without reading as many, or 25."""
     method = make(f"mi_margin.newton_steps={newton}", "mi_margin.average=1")
     method.may_read = may_read
     seen, whole = [], mi_margin.pseudo_labels
 
     def spy(*args, **kwargs):
-        seen.append(kwargs["n_iter"])
-        return whole(*args, **kwargs)
+        seen.append(whole(*args, **kwargs))
+        return seen[-1]
 
     monkeypatch.setattr(mi_margin, "pseudo_labels", spy)
-    method.step(torch.arange(9), (torch.randn(9, D, dtype=torch.float64),))
-    assert seen == [steps]
+    method.step(torch.arange(9), (8.0 * torch.randn(9, D, dtype=torch.float64),))
+    (solved,) = seen
+    assert least <= solved.n_iter <= most
+    assert (float(solved.gap) <= method.options.tol) == (newton != 2)
+
+
+@pytest.mark.parametrize("newton", [0, 12])
+def test_the_host_solves_for_the_labels_of_a_captured_step(newton, rng):
+    """The same loss and gradients, to what a second way to solve a linear system rounds."""
+    x, found = torch.from_numpy(rng.normal(size=(64, D))), []
+    for may_read in (True, False):
+        method = make(f"mi_margin.newton_steps={newton}", "mi_margin.average=1")
+        method.may_read = may_read
+        loss = method.step(torch.arange(64) % 40, (x,))
+        loss.backward()
+        found.append([loss.detach(), method.head.weight.grad, method.errors, method.labels])
+    for host, device in zip(*found, strict=True):
+        torch.testing.assert_close(host, device, rtol=1e-9, atol=1e-12)
+
+
+def test_predictions_that_are_no_numbers_make_a_loss_that_is_none():
+    """It is the watch that ends such a run, and says what to do."""
+    method = make("mi_margin.average=1")
+    loss = method.step(torch.arange(9), (torch.full((9, D), math.nan, dtype=torch.float64),))
+    assert math.isnan(float(loss.detach()))
 
 
 def test_sela_labels_all_images_before_an_epoch():
