@@ -9,13 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import torch_cpu
+from . import torch_cpu, torch_engine
 from .torch_engine import _in_blocks, _joined
 
 __all__ = ["augmenting_paths", "candidates_of_blocks", "regrets", "split_rows"]
-
-MOST_PAIRS = 2**24
-"""Pairs of a row and a cluster that are ordered at a time: about 100 bytes each."""
 
 GROUPS = 4
 """Groups of clusters for each key that is kept: of keys in any order, a seventh more than needed
@@ -47,13 +44,13 @@ def candidates_of_blocks(
     can be a candidate; what follows goes over these pairs alone, of several blocks at once.
     """
     found, waiting, box = list[Lists](), list[Pairs](), None
-    n_rows, n_pairs, of_block = 0, 0, 0
+    n_rows, n_pairs, of_block, most = 0, 0, 0, _most_pairs()
     for scores in blocks:
         box, of_block = box or _Box(low, high, scores.dtype), of_block or len(scores)
         for rows, columns, values, n in _possible(scores, box, width):
             waiting.append((rows.add_(n_rows) if n_rows else rows, columns, values, n))
             n_rows, n_pairs = n_rows + n, n_pairs + len(rows)
-            if n_pairs > MOST_PAIRS:
+            if n_pairs > most:
                 found.append(_in_order(waiting, n_rows, box, width, of_block))
                 waiting, n_pairs = [], 0
     if waiting and box is not None:
@@ -62,6 +59,11 @@ def candidates_of_blocks(
         _joined(list(column)) for column in zip(*found, strict=True)
     )
     return clusters, values, n_candidates, truncation
+
+
+def _most_pairs() -> int:
+    """How many pairs are put in order at a time: each takes about 100 bytes, not 32."""
+    return torch_engine.BLOCK_ENTRIES // 4
 
 
 def _possible(scores: Tensor, box: _Box, width: int) -> Iterator[Pairs]:
@@ -87,7 +89,7 @@ def _possible(scores: Tensor, box: _Box, width: int) -> Iterator[Pairs]:
         threshold = torch.maximum(threshold, others)
     key = key >= threshold[:, None]
     pairs = key.nonzero()
-    if len(pairs) <= MOST_PAIRS or n == 1:
+    if len(pairs) <= _most_pairs() or n == 1:
         rows, columns = pairs.unbind(1)
         yield rows, columns, scores[rows, columns], n
         return

@@ -78,24 +78,6 @@ def test_any_number_of_clusters(k, dtype):
 
 
 @pytest.mark.parametrize("dtype", KINDS)
-@pytest.mark.parametrize("most", [0, 30])
-def test_pairs_are_ordered_so_many_at_a_time(monkeypatch, dtype, most):
-    """Blocks that have more are halved; ties keep the order of the rows of the whole block."""
-    rng = np.random.default_rng(0)
-    scores = np.round(rng.normal(size=(23, 9)), 1).astype(dtype)
-    scores[3:8] = 1.0
-    ordered, real = [], torch_lists._in_order
-    monkeypatch.setattr(torch_lists, "MOST_PAIRS", most)
-    monkeypatch.setattr(
-        torch_lists, "_in_order", lambda parts, *a: ordered.append(parts) or real(parts, *a)
-    )
-    conforms(in_blocks(scores, 10), np.full(9, -0.5), np.full(9, 0.5), 3)
-    pairs = [sum(len(part[0]) for part in parts) for parts in ordered]
-    assert len(pairs) > 1
-    assert max(pairs) <= 2 * most + 9
-
-
-@pytest.mark.parametrize("dtype", KINDS)
 @pytest.mark.parametrize("offset", [0.0, 1000.0, -1000.0])
 def test_clusters_within_rounding_of_the_threshold_are_candidates(dtype, offset):
     """Each row has a second cluster a few units in the last place from being too far behind."""
