@@ -62,7 +62,7 @@ def candidates_of_blocks(
 
 
 def _most_pairs() -> int:
-    """How many pairs are put in order at a time: each takes about 100 bytes, not 32."""
+    """How many pairs are put in order at a time, at about 100 bytes each."""
     return torch_engine.BLOCK_ENTRIES // 4
 
 
