@@ -47,7 +47,9 @@ TABLE: dict[str, dict[Placement, str]] = {
     "select_candidates": {
         ("numpy", "cpu"): "numba_candidates:select_candidates",
         ("torch", "cpu"): "torch_cpu:select_candidates",
-        ("torch", "cuda"): "torch_engine:select_candidates",
+    },
+    "candidates_of_blocks": {
+        ("torch", "cuda"): "torch_lists:candidates_of_blocks",
     },
     "split_rows": {
         ("numpy", "cpu"): "numba_free_rows:split_rows",

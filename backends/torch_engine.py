@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,14 +16,10 @@ __all__ = [
     "eliminate",
     "largest_scores",
     "segment_sum",
-    "select_candidates",
     "soft_counts",
 ]
 
 INSIDE = 1.0 + 2.0**-14  # as in `dualclust.algos.offline._smoothed_dual`
-
-MOST_TIED = 2**20
-"""Clusters whose order fits beside 32 bits into a float64."""
 
 BLOCK_ENTRIES = 2**26
 """Entries converted to float64 at a time: 512 MiB, a block of scores (`algos.scores.blocks`)."""
@@ -257,52 +252,6 @@ def shift_table(
 def weight_table(table: Tensor, columns: Tensor, rows: Tensor) -> Tensor:
     """See `dualclust.algos.batches._tables.weight_table`. In place, which skips new pages."""
     return table.mul_(columns).div_(rows)
-
-
-def select_candidates(
-    scores: Tensor, low: Tensor, high: Tensor, *, width: int
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """See `dualclust.algos.offline._candidates.select_candidates`. Reads nothing.
-
-    Needs about five arrays of the shape of `scores`, so callers hand it a block of rows at a time.
-    """
-    n, k = scores.shape
-    box, precision = torch.stack([low, high]).to(scores.dtype), torch.finfo(scores.dtype)
-    best = (scores + box[0]).amax(dim=1, keepdim=True)
-    # NaN and infinity are the largest entries of their rows: no key reaches a threshold of NaN, nor
-    # one that is finite where all are minus infinity.
-    threshold = best - (8.0 * precision.eps) * (best.abs() + box.abs().amax())
-    threshold.clamp_(min=precision.min)
-    key = scores + box[1]
-    n_candidates = (key >= threshold).sum(dim=1)
-    order = _falling(key, min(width + 1, k))
-    kept = key.gather(1, order)
-    is_none = ~(kept >= threshold)
-    clusters = order[:, :width].to(torch.int32).masked_fill_(is_none[:, :width], -1)
-    values = scores.gather(1, order[:, :width]).masked_fill_(is_none[:, :width], -math.inf)
-    if width < k:
-        truncation = kept[:, width].masked_fill(is_none[:, width], -math.inf).to(torch.float64)
-    else:
-        truncation = torch.full((n,), -math.inf, dtype=torch.float64, device=scores.device)
-    return clusters, values, n_candidates, truncation
-
-
-def _falling(key: Tensor, m: int) -> Tensor:
-    """The clusters of the m largest keys of each row; row i breaks its ties from cluster i on."""
-    n, k = key.shape
-    if key.dtype == torch.float32 and k < MOST_TIED:
-        # Whole numbers of 32 bits in the order of the keys, less fractions in that of the ties.
-        bits = (key + 0.0).view(torch.int32)
-        bits ^= (bits >> 31).bitwise_and_(0x7FFFFFFF)
-        kind: dict[str, Any] = {"dtype": torch.float64, "device": key.device}
-        row, cluster = (torch.arange(size, **kind).div_(MOST_TIED) for size in (n, k))
-        tie = (cluster - row[:, None]).remainder_(k / MOST_TIED)
-        return (bits - tie).topk(m, dim=1).indices
-    row = torch.arange(n, device=key.device)[:, None]
-    cluster = torch.arange(k, device=key.device)
-    rotated = (row + cluster) % k
-    order = key.gather(1, rotated).sort(dim=1, descending=True, stable=True).indices
-    return rotated.gather(1, order[:, :m])
 
 
 def soft_counts(

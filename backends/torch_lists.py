@@ -3,16 +3,136 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from . import torch_cpu
+from . import torch_cpu, torch_engine
 from .torch_engine import _in_blocks, _joined
 
-__all__ = ["augmenting_paths", "regrets", "split_rows"]
+__all__ = ["augmenting_paths", "candidates_of_blocks", "regrets", "split_rows"]
+
+GROUPS = 4
+"""Groups of clusters for each key that is kept: of keys in any order, a seventh more than needed
+are then not below the bound of `_possible`."""
+
+Lists = tuple[Tensor, Tensor, Tensor, Tensor]
+Pairs = tuple[Tensor, Tensor, Tensor, int]
+"""Rows, clusters and scores, and of how many rows."""
+
+
+class _Box:
+    """A trust region in the precision of the scores, cut so that sums with it stay finite."""
+
+    def __init__(self, low: Tensor, high: Tensor, dtype: torch.dtype) -> None:
+        most, self.slack = torch.finfo(dtype).max / 4.0, 8.0 * torch.finfo(dtype).eps
+        self.ends = torch.stack([low, high]).clamp_(-most, most).to(dtype)
+        self.largest = self.ends.abs().amax()
+        # How far a candidate can be behind the largest key of its row, with rounding.
+        reach = (self.ends[1] - self.ends[0]).amax()
+        self.reach = torch.add(reach, self.largest, alpha=8.0 * self.slack)
+
+
+def candidates_of_blocks(
+    low: Tensor, high: Tensor, blocks: Iterable[Tensor], *, width: int
+) -> Lists:
+    """See `dualclust.algos.offline._candidates.candidates_of_blocks`. Reads once a block.
+
+    A block costs a dozen operations on its scores. They find the pairs of a row and a cluster that
+    can be a candidate; what follows goes over these pairs alone, of several blocks at once.
+    """
+    found, waiting, box = list[Lists](), list[Pairs](), None
+    n_rows, n_pairs, of_block, most = 0, 0, 0, _most_pairs()
+    for scores in blocks:
+        box, of_block = box or _Box(low, high, scores.dtype), of_block or len(scores)
+        for rows, columns, values, n in _possible(scores, box, width):
+            waiting.append((rows.add_(n_rows) if n_rows else rows, columns, values, n))
+            n_rows, n_pairs = n_rows + n, n_pairs + len(rows)
+            if n_pairs > most:
+                found.append(_in_order(waiting, n_rows, box, width, of_block))
+                waiting, n_pairs = [], 0
+    if waiting and box is not None:
+        found.append(_in_order(waiting, n_rows, box, width, of_block))
+    clusters, values, n_candidates, truncation = (
+        _joined(list(column)) for column in zip(*found, strict=True)
+    )
+    return clusters, values, n_candidates, truncation
+
+
+def _most_pairs() -> int:
+    """How many pairs are put in order at a time, at about 100 bytes each."""
+    return torch_engine.BLOCK_ENTRIES // 4
+
+
+def _possible(scores: Tensor, box: _Box, width: int) -> Iterator[Pairs]:
+    """Pairs of which some are the first ``width + 1`` candidates of each row.
+
+    Their key is within reach of the row's largest, and not below ``width + 1`` other keys: where
+    the largest keys of so many groups of clusters reach a value, so do as many keys. A row whose
+    largest entry is NaN or infinity has no pair.
+    """
+    n, k = scores.shape
+    key, n_groups, others = scores + box.ends[1], GROUPS * (width + 1), None
+    if k < 2 * n_groups:
+        top = key.amax(dim=1)
+    else:
+        size, rest = divmod(k, n_groups)
+        groups = key[:, : k - rest].unflatten(1, (n_groups, size)).amax(dim=2)
+        if rest:
+            torch.maximum(groups[:, :rest], key[:, k - rest :], out=groups[:, :rest])
+        largest = groups.topk(width + 1, dim=1).values
+        top, others = largest[:, 0], largest[:, width]
+    threshold = torch.add(top, top.abs(), alpha=-2.0 * box.slack) - box.reach
+    if others is not None:
+        threshold = torch.maximum(threshold, others)
+    key = key >= threshold[:, None]
+    pairs = key.nonzero()
+    if len(pairs) <= _most_pairs() or n == 1:
+        rows, columns = pairs.unbind(1)
+        yield rows, columns, scores[rows, columns], n
+        return
+    del key, pairs
+    for half in torch.tensor_split(scores, 2):  # many ties
+        yield from _possible(half, box, width)
+
+
+def _in_order(parts: list[Pairs], stop: int, box: _Box, width: int, of_block: int) -> Lists:
+    """The candidates among these pairs, the largest first; their rows are the last before `stop`.
+
+    Row i of a block breaks its ties from cluster i on.
+    """
+    k, n = box.ends.shape[1], sum(part[-1] for part in parts)
+    rows, columns, values = (_joined(list(part)) for part in [*zip(*parts, strict=True)][:3])
+    if n and not len(rows):  # one that is none, so that there is something to take
+        rows, columns, values = rows.new_zeros(1), rows.new_zeros(1), values.new_zeros(1) - math.inf
+    row_of_block = rows % of_block if stop > of_block else rows
+    is_later = row_of_block % k > columns
+    rows = rows - (stop - n) if stop > n else rows
+    low, key = values + box.ends[:, columns]
+    best = values.new_full((n,), -math.inf).scatter_reduce_(0, rows, low, "amax")
+    threshold = torch.add(best, best.abs() + box.largest, alpha=-box.slack)
+    key.masked_fill_(key < threshold[rows], -math.inf)
+    # Stable sorts, the last one by what comes first.
+    order = is_later.to(torch.int8).sort(stable=True).indices
+    order = order[key[order].sort(stable=True, descending=True).indices]
+    order = order[rows[order].sort(stable=True).indices]
+    edges = torch.searchsorted(rows, torch.arange(n + 1, device=rows.device))
+    places = edges[:-1, None] + torch.arange(min(width + 1, k), device=rows.device)
+    is_none = places >= edges[1:, None]
+    pairs = order[places.clamp_(max=len(rows) - 1)]
+    kept = key[pairs].masked_fill_(is_none, -math.inf)
+    is_none = kept == -math.inf
+    n_candidates = (~is_none).sum(dim=1)
+    pairs, is_none = pairs[:, :width], is_none[:, :width]
+    clusters = columns[pairs].to(torch.int32).masked_fill_(is_none, -1)
+    values = values[pairs].masked_fill_(is_none, -math.inf)
+    if width < k:
+        truncation = kept[:, width].to(torch.float64)
+    else:
+        truncation = torch.full((n,), -math.inf, dtype=torch.float64, device=rows.device)
+    return clusters, values, n_candidates, truncation
 
 
 def augmenting_paths(
@@ -121,8 +241,8 @@ def split_rows(
         sizes = values.abs()
         sizes.masked_fill_(sizes == math.inf, 0.0)
         sizes[:, 1:].masked_fill_(is_fixed[:, None], 0.0)
-        facts = is_free.sum(), n_candidates.amin(), n_candidates.argmin(), sizes.amax()
-        known = torch.stack([fact.to(torch.float64) for fact in facts]).tolist()
+        facts = is_free.sum(), *n_candidates.min(dim=0), sizes.amax()
+        known = torch.stack([*facts, sums[0]]).tolist()  # all in float64, as the sums are
         n_free = int(known[0])
         if known[1] == 0.0:
             bad = int(known[2])

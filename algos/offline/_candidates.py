@@ -30,7 +30,7 @@ symbol             here              shape    meaning
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -61,6 +61,7 @@ __all__ = [
     "TooManyCandidatesError",
     "TrustRegion",
     "all_candidates",
+    "candidates_of_blocks",
     "collect_candidates",
     "next_region",
     "row_slices",
@@ -245,6 +246,19 @@ def select_candidates(
     return xp.astype(clusters, xp.int32), values, n_candidates, xp.astype(truncation, xp.float64)
 
 
+@kernel
+def candidates_of_blocks(
+    low: Array, high: Array, blocks: Iterable[Array], *, width: int
+) -> tuple[Array, Array, Array, Array]:
+    """Select the candidates of the rows of all blocks, of which only the last may have fewer rows.
+
+    As `select_candidates` does, but an engine may count no more than ``width + 1`` of a row.
+    """
+    lists = [select_candidates(scores, low, high, width=width) for scores in blocks]
+    clusters, values, n_candidates, truncation = (_whole([*c]) for c in zip(*lists, strict=True))
+    return clusters, values, n_candidates, truncation
+
+
 def collect_candidates(
     source: ScoreSource, low: Array, high: Array, *, width: int, max_entries: int | None = None
 ) -> Candidates:
@@ -291,11 +305,10 @@ def collect_candidates(
     batches = iter(lambda: list(islice(edges, n_at_once)), [])
 
     def kept(at_once: list[tuple[int, int]]) -> tuple[Part, int]:
-        lists = [
-            select_candidates(source.block(start, stop), low, high, width=width)  # step 1
-            for start, stop in at_once
-        ]
-        return free_rows(lists, source.n_clusters, largest)  # steps 2 and 3
+        blocks = (source.block(start, stop) for start, stop in at_once)
+        lists = candidates_of_blocks(low, high, blocks, width=width)  # step 1
+        sizes = [] if group.is_alone else [stop - start for start, stop in at_once]
+        return free_rows(lists, sizes, source.n_clusters, largest)  # steps 2 and 3
 
     for part, bad in map_in_order(kept, batches, like=None if source.in_turn else low):
         parts.append(part)

@@ -22,6 +22,7 @@ symbol             here             shape    meaning
 from __future__ import annotations
 
 import math
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -108,18 +109,20 @@ def split_rows(
     return labels, is_free, clusters, values, truncation, counts[None, :], sums, bad
 
 
-def free_rows(blocks: list[Lists], n_clusters: int, largest: float) -> tuple[Part, int]:
-    """Return what is kept of some blocks, and the first row with something wrong, or -1.
+def free_rows(lists: Lists, sizes: list[int], n_clusters: int, largest: float) -> tuple[Part, int]:
+    """Return what is kept of some rows, and the first row with something wrong, or -1.
 
-    `largest` is the largest price of the region, in size.
+    `largest` is the largest price of the region, in size. Blocks of several `sizes` have a sum
+    each, so that none depends on which come together.
     """
-    xp = compat.array_namespace(blocks[0][0])
-    lists = [c[0] if len(c) == 1 else xp.concat(c) for c in zip(*blocks, strict=True)]
-    limit = largest_accepted(lists[1])
+    xp, (_, values, n_candidates, _) = compat.array_namespace(lists[0]), lists
+    limit = largest_accepted(values)
     *kept, bad = split_rows(*lists, n_clusters=n_clusters, largest=largest, limit=limit)
     part = Part(*kept)
-    if len(blocks) > 1:  # a sum for each, so that none depends on which come together
-        part = part._replace(sums=xp.concat([_fixed_sums(values, n) for _, values, n, _ in blocks]))
+    if len(sizes) > 1:
+        slices = [slice(*pair) for pair in pairwise(accumulate(sizes, initial=0))]
+        sums = [_fixed_sums(values[some, :], n_candidates[some]) for some in slices]
+        part = part._replace(sums=xp.concat(sums))
     return part, bad
 
 

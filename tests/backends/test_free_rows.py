@@ -134,9 +134,10 @@ def test_sums_do_not_depend_on_which_looks_come_together(xp):
     looks = []
     for seed in (2, 3, 5):
         rng, values, clusters = random_lists(seed, 7, 5, 4, "float64")
-        looks.append(tuple(map(xp.asarray, looked_at(rng, values * 1e3, clusters))))
-    together, bad = free_rows(looks, 5, 1.0)
-    apart = [free_rows([look], 5, 1.0)[0] for look in looks]
+        looks.append(looked_at(rng, values * 1e3, clusters))
+    lists = tuple(xp.asarray(np.concatenate(c)) for c in zip(*looks, strict=True))
+    together, bad = free_rows(lists, [7] * len(looks), 5, 1.0)
+    apart = [free_rows(tuple(map(xp.asarray, look)), [7], 5, 1.0)[0] for look in looks]
     assert bad == -1
     expected = np.concatenate([to_numpy(part.sums) for part in apart])
     np.testing.assert_array_equal(to_numpy(together.sums), expected, strict=True)

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 from benchmarks.launches import step  # noqa: E402
 from dualclust import SizeBounds, assign, assign_source, measured_steps, product_source  # noqa: E402
 from dualclust.algos.clustering import constrained_kmeans  # noqa: E402
+from dualclust.algos.offline._candidates import candidates_of_blocks  # noqa: E402
 from dualclust.algos.scores.sources import feature_source  # noqa: E402
 from dualclust.backends import torch_cpu, torch_lists  # noqa: E402
 from dualclust.cluster.distances import nearest_centers  # noqa: E402
@@ -70,12 +71,30 @@ def test_what_is_picked_counts_and_what_is_sorted_counts_often(launches):
 
 
 def test_nearest_centers_are_three_operations_a_block(launches):
-    x, c, _ = data(150_000, 8)  # three blocks of 65,536 rows
+    x, c, _ = data(150_000, 8)  # two blocks
     source = product_source(feature_source(x), c)
     prices = torch.zeros(8, dtype=torch.float64, device=DEVICE)
     launches.clear()
     nearest_centers(source, prices)
-    assert launches.operations <= 3 * 3 + 3, launches.functions()
+    assert launches.operations <= 3 * 2 + 3, launches.functions()
+
+
+@pytest.mark.parametrize("radius", [0.01, 0.05])
+def test_candidates_cost_few_operations_a_block_and_few_bytes_a_score(launches, radius):
+    """Bytes of a score: 18 of keys, groups and a mask, and the lists; its product is not here."""
+    n, k, found = 2_048, 1_000, []
+    x, c, _ = data(n, k)
+    scores = x @ c.T
+    box = torch.full((k,), radius, dtype=torch.float64).to(DEVICE)
+    for rows in (n // 2, n // 4):
+        blocks = list(scores.split(rows))
+        launches.clear()
+        candidates_of_blocks(-box, box, blocks, width=16)
+        found.append((launches.operations, launches.reads.total()))
+        assert launches.size <= 29 * n * k
+    operations, reads = ((b - a) / 2 for a, b in zip(*found, strict=True))
+    assert operations <= 14, launches.functions()
+    assert reads == 1
 
 
 @pytest.mark.parametrize(("n", "k"), [(6_000, 60), (6_000, 8)])

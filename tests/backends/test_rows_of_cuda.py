@@ -6,7 +6,7 @@ from contextlib import nullcontext
 import pytest
 
 torch = pytest.importorskip("torch")
-from torch.utils._pytree import tree_flatten  # noqa: E402
+from torch.utils._pytree import tree_flatten, tree_map  # noqa: E402
 
 from dualclust.algos.scores.nearest import best_clusters  # noqa: E402
 from dualclust.backends import TABLE, torch_cpu, torch_engine, torch_lists  # noqa: E402
@@ -17,12 +17,12 @@ from tests.second_device import DEVICE  # noqa: E402
 def candidates(n, k, width):
     scores = problem(n, k)[0]
     box = torch.full((k,), 4.0, dtype=torch.float64)
-    clusters, values = torch_engine.select_candidates(scores, -box, box, width=width)[:2]
+    clusters, values = torch_lists.candidates_of_blocks(-box, box, [scores], width=width)[:2]
     return scores, box, values, clusters
 
 
 CALLS = {
-    "select_candidates": lambda s, box, v, c: (s, -box, box),
+    "candidates_of_blocks": lambda s, box, v, c: (-box, box, list(s.split(1_200))),
     "soft_counts": lambda s, box, v, c: (v, c, box),
     "curvature": lambda s, box, v, c: (torch.softmax(v, dim=1), c),
     "eliminate": lambda s, box, v, c: (
@@ -37,7 +37,7 @@ CALLS = {
     "best_clusters": lambda s, box, v, c: (s, box.to(s.dtype) * torch.linspace(0, 1, len(box))),
 }
 OPTIONS = {
-    "select_candidates": {"width": 8},
+    "candidates_of_blocks": {"width": 8},
     "soft_counts": {"temperature": 0.5},
     "curvature": {"n_clusters": 20},
     "eliminate": {},
@@ -46,7 +46,6 @@ OPTIONS = {
     "segment_sum": {"n_segments": 20},
     "best_clusters": {},
 }
-OF_SCORES = ("select_candidates", "best_clusters")  # a block of rows at a time
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -54,19 +53,21 @@ OF_SCORES = ("select_candidates", "best_clusters")  # a block of rows at a time
 def test_the_rows_of_cuda_read_little_and_stay_small(transfers, monkeypatch, name, blocks):
     n, k, width = 3_000, 20, 8
     given = CALLS[name](*candidates(n, k, width))
-    function, whole = getattr(torch_lists if name == "regrets" else torch_engine, name), None
+    module = torch_lists if name in ("regrets", "candidates_of_blocks") else torch_engine
+    function, whole = getattr(module, name), None
     if blocks:
         whole = function(*given, **OPTIONS[name])
         monkeypatch.setattr(torch_engine, "BLOCK_ENTRIES", 2**10)
     with nullcontext() if blocks else Largest() as seen:
         here = function(*given, **OPTIONS[name])
-    away = [x.to(DEVICE) for x in given]
+    away = tree_map(lambda x: x.to(DEVICE), given)
     transfers.clear()
     there = function(*away, **OPTIONS[name])
-    if name != "soft_counts":  # how many rows of a block are fractional
+    # How many rows of a block are fractional, and how many pairs may be candidates.
+    if name not in ("soft_counts", "candidates_of_blocks"):
         assert transfers.reads.total() == 0
     elif not blocks:
-        assert transfers.reads.total() == 1
+        assert transfers.reads.total() == (1 if name == "soft_counts" else 3)
     assert transfers.uploads.total() == 0
     leaves = zip(*(tree_flatten(found)[0] for found in (here, there)), strict=True)
     for a, b in leaves:
@@ -75,8 +76,9 @@ def test_the_rows_of_cuda_read_little_and_stay_small(transfers, monkeypatch, nam
         for a, b in zip(tree_flatten(whole)[0], tree_flatten(here)[0], strict=True):
             torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-9)
     else:
-        wide = {"regrets": 2 * width}.get(name, k if name in (*OF_SCORES, "curvature") else width)
-        assert seen.entries <= n * max(wide, width)
+        wide = {"best_clusters": k, "curvature": k, "regrets": 2 * width}
+        wide["candidates_of_blocks"] = 2 * k  # all clusters are candidates, and a pair is two
+        assert seen.entries <= n * wide.get(name, width)
 
 
 def test_every_row_of_cuda_is_among_them():

@@ -1,7 +1,5 @@
 """What the kernels in plain PyTorch do beside being right: blocks, reads, stable sorts, ties."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -9,14 +7,11 @@ torch = pytest.importorskip("torch")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from dualclust.backends import torch_engine  # noqa: E402
-from tests.backends import test_assign_stream, test_select_candidates  # noqa: E402
+from tests.backends import test_assign_stream  # noqa: E402
 from tests.backends.rows import rows_of  # noqa: E402
 from tests.second_device import DEVICE  # noqa: E402
 
-(STREAM,), (CANDIDATES,) = (
-    [row for row in rows_of(name) if row.target.startswith("torch_engine:")]
-    for name in ("assign_stream", "select_candidates")
-)
+(STREAM,) = (row for row in rows_of("assign_stream") if row.target.startswith("torch_engine:"))
 
 
 # -- blocks of rows
@@ -160,40 +155,5 @@ class Sorts(TorchDispatchMode):
 def test_sorts_keep_the_order_of_ties_on_any_device():
     with Sorts() as seen:
         rank = torch_engine._rank_in_segment(torch.tensor([2, 0, 2, 2, 0]))
-        found = torch_engine._falling(torch.zeros((3, 4), dtype=torch.float64), 3)
     assert rank.tolist() == [0, 0, 1, 2, 1]
-    assert found.tolist() == [[0, 1, 2], [1, 2, 3], [2, 3, 0]]
-    assert seen.stable == [True, True]
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_keys_that_are_hard_to_order(dtype):
-    """Tiny ones, neighbors of either sign, zeros of both signs, all the same."""
-    rng, eps, k = np.random.default_rng(0), np.finfo(dtype).eps, 12
-    box = np.full(k, 20.0)
-    steps = np.stack([rng.permutation(k) for _ in range(6)])
-    neighbors = (1.0 + steps * eps).astype(dtype)
-    zeros = np.where(rng.random((6, k)) < 0.5, -0.0, 0.0).astype(dtype)
-    for scores, prices in (
-        (neighbors, 0 * box),
-        (-neighbors, 0 * box),
-        (zeros, -0.0 * box),
-        (np.ones((6, k), dtype), box),
-    ):
-        for width in (3, k - 1, k):
-            test_select_candidates.assert_conforms(CANDIDATES, scores, prices, prices, width)
-    tiny = (rng.normal(size=(6, k)) * 1e-30).astype(dtype)
-    whole = rng.integers(-3, 1, size=(6, k)).astype(dtype)  # keys from -2 to 1
-    for width in (3, k):
-        test_select_candidates.assert_conforms(CANDIDATES, whole, -box, 1 + 0 * box, width)
-        test_select_candidates.assert_conforms(CANDIDATES, tiny, 0 * box, 1e-28 + 0 * box, width)
-
-
-def test_the_tie_of_rows_that_want_no_candidate_reads_no_infinity():
-    scores = torch.tensor([[math.inf, 0.0], [-math.inf, -math.inf], [math.nan, 1.0], [2.0, 1.0]])
-    box = torch.ones(2, dtype=torch.float64)
-    clusters, values, n, truncation = torch_engine.select_candidates(scores, -box, box, width=1)
-    assert clusters[:, 0].tolist() == [-1, -1, -1, 0]
-    assert values[:, 0].tolist() == [-math.inf] * 3 + [2.0]
-    assert n.tolist() == [0, 0, 0, 2]
-    assert truncation.tolist() == [-math.inf] * 3 + [2.0]
+    assert seen.stable == [True]

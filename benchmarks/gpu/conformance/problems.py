@@ -139,14 +139,14 @@ def segments(rng: Rng, full: bool) -> Iterator[Instance]:
 
 
 def selections(rng: Rng, full: bool) -> Iterator[Instance]:
-    """`select_candidates`, with ties, forbidden pairs and rows that cannot be used."""
+    """`candidates_of_blocks`, with ties, forbidden pairs and rows that cannot be used."""
     for n, k, width in [(500, 10, 4), (3000, 1000, 16)] if full else [(30, 6, 3)]:
         for dtype in (np.float32, np.float64):
             scores = (rng.integers(-16, 17, size=(n, k)) / 16.0).astype(dtype)
             scores[rng.random((n, k)) < 0.05] = -math.inf
             scores[-1] = math.nan
             middle, radius = rng.integers(-8, 9, size=k) / 16.0, rng.integers(0, 5, size=k) / 16.0
-            arrays = (scores, middle - radius, middle + radius)
+            arrays = (middle - radius, middle + radius, scores[None])
             yield Instance(f"({n}, {k}), {dtype.__name__}", arrays, {"width": width})
 
 
@@ -183,7 +183,7 @@ def labeled(rng: Rng, full: bool) -> Iterator[Instance]:
 PROBLEMS: dict[str, Callable[[Rng, bool], Iterator[Instance]]] = {
     "assign_stream": streams,
     "best_clusters": looks,
-    "select_candidates": selections,
+    "candidates_of_blocks": selections,
     "soft_counts": smoothed,
     "curvature": curvatures,
     "curvature_product": products,

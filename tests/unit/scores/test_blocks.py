@@ -48,12 +48,12 @@ def test_the_edges_by_which_labels_repeat():
 def test_blocks_of_a_device_are_whole_blocks_of_the_host():
     """There each operation costs its launch, so that more rows go into one."""
     there, here = pytest.importorskip("torch").zeros(1, device="meta"), np.zeros(1)
-    assert DEVICE_ENTRIES == 2**26
-    assert [block_rows(k, like=there) for k in (1, 2**13, 2**13 + 1, 2**20)] == [
+    assert DEVICE_ENTRIES == 2**27
+    assert [block_rows(k, like=there) for k in (1, 2**14, 2**14 + 1, 2**20)] == [
         8192,
         8192,
         4096,
-        64,
+        128,
     ]
     for k in (1, 100, 1000, 5000, 10**6):
         assert block_rows(k, like=here, is_alone=True) == block_rows(k)
@@ -64,7 +64,7 @@ def test_blocks_of_a_device_are_whole_blocks_of_the_host():
 def test_one_rank_has_larger_blocks_on_a_device():
     there = pytest.importorskip("torch").zeros(1, device="meta")
     found = [block_rows(k, like=there, is_alone=True) for k in (1, 2**10, 2**10 + 1, 2000, 2**20)]
-    assert found == [MOST_DEVICE_ROWS, 65_536, 32_768, 32_768, 64]
+    assert found == [MOST_DEVICE_ROWS, 131_072, 65_536, 65_536, 128]
 
 
 def test_a_function_of_each_block_in_order():
