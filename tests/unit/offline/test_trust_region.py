@@ -78,6 +78,15 @@ def test_how_many_regions_a_sample_takes(family, k, width, least, most):
     assert least <= passes["_candidates.row_blocks"] <= most
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_average_of_a_pass_is_not_in_doubt_on_rows_without_structure(seed):
+    """Else the second sample is solved too, which takes as long as all the rest."""
+    made = FAMILIES["normal"](50_000, 200, seed)
+    with counted_passes() as passes:
+        initial_region(score_source(made.scores), made.bounds)
+    assert passes["_candidates.row_blocks"] == 1
+
+
 def test_a_sample_that_no_prices_solve_ends_and_costs_no_label(rng):
     """Its prices would rise for ever: none of its rows may join a cluster that needs a tenth."""
     n, k, m = 20_000, 8, 4_096
