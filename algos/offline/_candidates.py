@@ -103,8 +103,13 @@ class TrustRegion(NamedTuple):
         return self.center - self.radius, self.center + self.radius
 
 
-def next_region(region: TrustRegion, prices: Array, *, is_moving: bool = False) -> TrustRegion:
+def next_region(
+    region: TrustRegion, prices: Array, *, is_moving: bool = False, is_stuck: bool = False
+) -> TrustRegion:
     """Center the region on better prices: larger where it clamped them, smaller elsewhere.
+
+    If paths in it were stuck, its candidates allow no labels. Those of a smaller one would allow
+    none either: it grows for all prices.
 
     A region that `is_moving` over several passes shrinks only once it clamps no price: unconverged
     prices move their neighbors. Where clusters compete for the same rows, none of them moves
@@ -120,6 +125,8 @@ def next_region(region: TrustRegion, prices: Array, *, is_moving: bool = False) 
     if is_moving and bool(xp.any(clamped)):
         rest = xp.clip(region.radius, max=median(region.radius))  # those that have arrived
         rest = xp.maximum(rest, GROWTH * moved)
+    if is_stuck:
+        rest = GROWTH * known
     return TrustRegion(prices, xp.where(clamped, GROWTH * xp.maximum(moved, known), rest))
 
 

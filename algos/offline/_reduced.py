@@ -89,12 +89,15 @@ class ReducedSolution(NamedTuple):
         What labels can be worth at most.
     bound_prices : (k,) float64 array
         The prices that prove it, inside the region.
+    is_stuck : bool
+        Whether paths found no labels: these candidates allow none, nor would fewer.
     """
 
     assignment: OfflineAssignment | None
     prices: Array
     bound: float
     bound_prices: Array
+    is_stuck: bool
 
 
 def solve_reduced(
@@ -149,12 +152,12 @@ def solve_reduced(
     # Step 3: give up.
     is_worthless = truncated > max_truncation * size or is_over()
     if is_worthless or _is_held_back(candidates, problem, refined, options):
-        return ReducedSolution(None, prices, bound, prices)
+        return ReducedSolution(None, prices, bound, prices, False)
     # Steps 4 and 5: labels and proof.
     assignment, moved = labels_by_paths(
         candidates, bounds, refined, tol, size, options, is_over=is_over
     )
-    return ReducedSolution(assignment, moved, bound, prices)
+    return ReducedSolution(assignment, moved, bound, prices, assignment is None)
 
 
 def is_small(n: int, k: int, options: SolverOptions, like: Array) -> bool:

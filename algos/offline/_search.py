@@ -161,7 +161,7 @@ class Search(NamedTuple):
 
     def judged(self, solution: ReducedSolution) -> Search:
         """Keep the best labels, and the prices that prove most."""
-        assignment, prices, bound, bound_prices = solution
+        assignment, prices, bound, bound_prices, _ = solution
         search = self._replace(prices=prices, best=best_of(self.best, assignment))
         if bound < search.least_bound:
             search = search._replace(least_bound=bound, best_prices=bound_prices)
@@ -322,13 +322,19 @@ def _next_pass(
 ) -> Search:
     """Line 12: the next region, and how many candidates a row keeps in it."""
     width, phase, most = search.width, search.phase, problem.max_entries
+    n, k = problem.source.group.n_total, problem.source.n_clusters
+    has_room = width < k and 2 * width * n <= problem.options.max_entries
+    if solution.is_stuck and phase is Phase.WIDEN and has_room:
+        region = search.region._replace(center=solution.prices)
+        return search._replace(region=region, width=2 * width)
     if truncated > 0.0 and phase is Phase.WIDEN:
         width *= 2
-        if most is not None and problem.source.group.n_total * width > most:
+        if most is not None and n * width > most:
             phase = Phase.FOLLOW
     if n_passes > 0 and solution.assignment is None:
         phase = Phase.FOLLOW
-    region = next_region(search.region, solution.prices, is_moving=phase is Phase.FOLLOW)
+    is_moving, is_stuck = phase is Phase.FOLLOW, solution.is_stuck
+    region = next_region(search.region, solution.prices, is_moving=is_moving, is_stuck=is_stuck)
     return search._replace(region=region, width=width, phase=phase)
 
 
@@ -337,9 +343,9 @@ def extrapolated(
 ) -> Array | None:
     """Repeat the last step of the prices as often as it lowers the dual value, or return None.
 
-    A small region that follows prices over a long way often moves them in the same direction. The
-    dual value ``D(pi) = sum_i max_k (s_ik + pi_k) + price of bounds`` is
-    convex along it: one pass adds it up for some multiples of the step.
+    A small region that follows prices often moves them in the same direction. The dual value
+    ``D(pi) = sum_i max_k (s_ik + pi_k) + price of bounds`` is convex along it: one pass adds it up
+    for some multiples of the step.
 
     Examples
     --------
@@ -373,15 +379,15 @@ def extrapolated(
 def _last_resort(problem: Problem, search: Search) -> OfflineAssignment:
     """Lines 15 and 16: the best labels so far, those of online passes, or the optimum.
 
-    With a time limit, or once somebody has asked for the end, all scores, however long they take,
-    are for where nothing else has led to labels.
+    With a time limit, or an end that was asked for, all scores are for where there are no labels.
     """
     source, bounds, tol, options = problem[:4]
     deadline, online = problem.deadline, search.earlier
     is_timed = deadline is not None and (deadline.is_timed or problem.is_over())
     if problem.is_exact and not is_timed:
         return solve_in_full(source, bounds, search.prices, options)
-    may_be_full = problem.n_scores <= _most_scores(problem, search)
+    most = options.last_entries if search.best is None else options.retry_entries
+    may_be_full = problem.is_exact or problem.n_scores <= most  # fewer where there are labels
     if search.best is None or (may_be_full and not problem.is_over()):
         online = best_of(online, assign_in_passes(source, bounds, search.best_prices, options))
     found, is_enough = best_of(search.best, online), is_timed or not may_be_full
@@ -390,11 +396,3 @@ def _last_resort(problem: Problem, search: Search) -> OfflineAssignment:
     if not may_be_full:
         raise_no_labels(problem.n_scores, options)
     return solve_in_full(source, bounds, search.prices, options)
-
-
-def _most_scores(problem: Problem, search: Search) -> float:
-    """Scores up to which all of them may be candidates; fewer where there are labels already."""
-    if problem.is_exact:
-        return math.inf
-    options = problem.options
-    return options.last_entries if search.best is None else options.retry_entries

@@ -78,6 +78,11 @@ sixteenth twice (benchmarks/results/ablation.md)."""
 ATTEMPTS, MOVES = 6, 10
 """Regions tried on one sample that grow, and that move."""
 
+LEAST_FRACTIONAL = 8.0
+"""Fractional rows per cluster at which a small sample is solved: the errors of its prices are found
+from these rows, and from fewer come out too small. Normal rows in 200 clusters take 1.8 times as
+long without (docs/decisions/0080-fewer-numbers.md)."""
+
 OFTEN_TRUNCATED = 0.5
 """Share of the rows with truncated candidates above which the region moves, not grows: at a tenth,
 regions of heavy tails move for nothing (benchmarks/results/ablation.md)."""
@@ -247,7 +252,8 @@ def _refined(sample: _Sample, attempt: _Attempt) -> _Refined:
     # Prices of an attempt before this one are best already, but for those that it clamped.
     start = max(min(start, attempt.temperature), LEAST_TEMPERATURE)
     # Counts of m / k rows scatter by the root of that: a smoothing of as many does not show.
-    refined = refine_prices(problem, region.center, start=start, fractional=math.sqrt(m * k))
+    fractional = max(math.sqrt(m * k), LEAST_FRACTIONAL * (1.0 - sample.share) * k)
+    refined = refine_prices(problem, region.center, start=start, fractional=fractional)
     clamped = candidates.clamped(refined.prices)
     n_clamped = int(xp.sum(xp.astype(clamped, xp.int64)))
     return _Refined(candidates, problem, refined, clamped, n_clamped)

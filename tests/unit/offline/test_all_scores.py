@@ -17,7 +17,7 @@ BOUNDS = SizeBounds.from_counts([0] * K, n_samples=N)
 
 
 def test_scores_that_allow_labels_but_lead_to_none_are_an_error(monkeypatch):
-    none = ReducedSolution(None, ZERO, 0.0, ZERO)
+    none = ReducedSolution(None, ZERO, 0.0, ZERO, is_stuck=False)
     monkeypatch.setattr(_all_scores, "solve_reduced", lambda *args, **options: none)
     with pytest.raises(InvalidValueError, match=r"^scores differ too much for float64: .*clip"):
         solve_in_full(score_source(np.zeros((N, K))), BOUNDS, None, SolverOptions())

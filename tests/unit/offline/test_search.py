@@ -51,14 +51,14 @@ def test_a_pass_is_judged_by_its_labels_and_by_its_bound(bound, is_kept):
     region = TrustRegion(np.zeros(2), np.ones(2))
     first = labels_of(0.25)
     search = Search(region, 4, Phase.WIDEN, old, old, 2.0, first)
-    found = search.judged(ReducedSolution(labels_of(0.25), moved, bound, new))
+    found = search.judged(ReducedSolution(labels_of(0.25), moved, bound, new, is_stuck=False))
     assert found.best is first
     assert found.prices is moved
     assert found.least_bound == min(bound, 2.0)
     assert found.best_prices is (new if is_kept else old)
     better = labels_of(0.125)
-    assert search.judged(ReducedSolution(better, moved, bound, new)).best is better
-    assert search.judged(ReducedSolution(None, moved, bound, new)).best is first
+    assert search.judged(ReducedSolution(better, moved, bound, new, is_stuck=False)).best is better
+    assert search.judged(ReducedSolution(None, moved, bound, new, is_stuck=True)).best is first
 
 
 def test_a_step_is_repeated_as_often_as_that_lowers_the_dual_value(xp, rng):
@@ -120,6 +120,13 @@ def test_repeated_steps_end_what_would_take_all_scores():
         found = assign_exact(made.scores, made.bounds, options=options)
     assert (found.gap, found.phase) == (0.0, "candidates")
     assert sum(passes[where] for where in OVER_SCORES) < 95
+
+
+def test_where_paths_find_no_labels_rows_keep_more_candidates():
+    """Of directions that lie apart each lacks a few rows: a smaller region has no way for them."""
+    made = FAMILIES["crowded"](60_000, 100, 0)
+    found = assign_exact(made.scores, made.bounds)
+    assert (found.gap, found.phase) == (0.0, "candidates")  # after 48 passes all scores before
 
 
 @pytest.mark.unjudged(reason="it counts passes")

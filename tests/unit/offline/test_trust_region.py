@@ -92,6 +92,16 @@ def test_prices_that_stay_where_they_are_cost_no_look(family, n, k, seed, region
     assert passes["_smoothed_dual.evaluate"] <= looks
 
 
+@pytest.mark.unjudged(reason="it counts passes")
+@pytest.mark.parametrize("seed", range(3))
+def test_the_average_of_a_pass_is_not_in_doubt_on_rows_without_structure(seed):
+    """Else the second sample is solved too, which takes as long as all the rest."""
+    made = FAMILIES["normal"](50_000, 200, seed)
+    with counted_passes() as passes:
+        initial_region(score_source(made.scores), made.bounds)
+    assert passes["_candidates.row_blocks"] == 1
+
+
 def test_a_sample_that_no_prices_solve_ends_and_costs_no_label(rng):
     """Its prices would rise for ever: none of its rows may join a cluster that needs a tenth."""
     n, k, m = 20_000, 8, 4_096
@@ -118,6 +128,9 @@ def test_a_region_grows_where_prices_left_it_and_shrinks_elsewhere(xp):
     assert to_numpy(arrived.radius).tolist() == [1.0, 2.0, 12.0]
     rest = next_region(region, xp.asarray([0.5, -0.5, 0.0]), is_moving=True)
     assert to_numpy(rest.radius).tolist() == [0.25, 0.25, 0.25]
+    # Candidates that allow no labels: those of a smaller region would allow none either.
+    stuck = next_region(region, xp.asarray([0.5, -0.5, 0.0]), is_moving=True, is_stuck=True)
+    assert to_numpy(stuck.radius).tolist() == [2.0, 2.0, 2.0]
 
 
 def test_the_radius_of_clamped_prices_grows_as_far_as_scores_differ():
