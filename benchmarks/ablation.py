@@ -34,6 +34,8 @@ from dualclust.algos.offline import (
 
 from .families import FAMILIES, Instance
 
+ReducedSolution = _reduced.ReducedSolution
+
 
 class Switch(NamedTuple):
     """One mechanism: where the solver calls it, and what stands there when it is off."""
@@ -58,6 +60,8 @@ SWITCHES: dict[str, Switch] = {
     "repeated steps": Switch(_search, "extrapolated", _nothing),
     "near is near enough": Switch(_smoothed_dual, "EARLY_PROMISE", 0.0),
     "windows": Switch(_reduced, "MAX_WINDOWS", 0),
+    "stuck paths": Switch(_reduced, "ReducedSolution", lambda *p: ReducedSolution(*p[:4], False)),
+    "fractional rows": Switch(_trust_region, "LEAST_FRACTIONAL", 0.0),
     "moving region": Switch(_trust_region, "OFTEN_TRUNCATED", 1.0),
 }
 """Mechanisms that are functions or numbers of a module, by name."""

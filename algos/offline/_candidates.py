@@ -108,8 +108,8 @@ def next_region(
 ) -> TrustRegion:
     """Center the region on better prices: larger where it clamped them, smaller elsewhere.
 
-    If paths in it were stuck, its candidates allow no labels. Those of a smaller one would allow
-    none either: it grows for all prices.
+    If paths in one that moves were stuck, its candidates allow no labels. Those of a smaller one
+    would allow none either: it grows for all prices.
 
     A region that `is_moving` over several passes shrinks only once it clamps no price: unconverged
     prices move their neighbors. Where clusters compete for the same rows, none of them moves

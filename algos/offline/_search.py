@@ -322,18 +322,14 @@ def _next_pass(
 ) -> Search:
     """Line 12: the next region, and how many candidates a row keeps in it."""
     width, phase, most = search.width, search.phase, problem.max_entries
-    n, k = problem.source.group.n_total, problem.source.n_clusters
-    has_room = width < k and 2 * width * n <= problem.options.max_entries
-    if solution.is_stuck and phase is Phase.WIDEN and has_room:
-        region = search.region._replace(center=solution.prices)
-        return search._replace(region=region, width=2 * width)
     if truncated > 0.0 and phase is Phase.WIDEN:
         width *= 2
-        if most is not None and n * width > most:
+        if most is not None and problem.source.group.n_total * width > most:
             phase = Phase.FOLLOW
     if n_passes > 0 and solution.assignment is None:
         phase = Phase.FOLLOW
-    is_moving, is_stuck = phase is Phase.FOLLOW, solution.is_stuck
+    is_moving = phase is Phase.FOLLOW
+    is_stuck = is_moving and solution.is_stuck
     region = next_region(search.region, solution.prices, is_moving=is_moving, is_stuck=is_stuck)
     return search._replace(region=region, width=width, phase=phase)
 

@@ -1,12 +1,8 @@
 """The text of `best_products`: what the kernels in Triton are compared with, and who takes it."""
 
-import sys
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
-from dualclust import backends
 from dualclust.algos.bounds.loads import LoadBounds
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering._restrictions import restrictions_of
@@ -41,15 +37,6 @@ def test_nobody_takes_it_where_no_engine_has_it(xp):
     assert nearest_without_scores(score_source(x @ c.T), None) is None
 
 
-@pytest.fixture
-def text_as_engine(monkeypatch):
-    """The text of the kernel as an engine of NumPy."""
-    text = SimpleNamespace(best_products=best_products.reference)
-    monkeypatch.setitem(sys.modules, "dualclust.backends.text", text)
-    row = {("numpy", "cpu"): "text:best_products"}
-    monkeypatch.setitem(backends.TABLE, "best_products", row)
-
-
 BOUNDS = SizeBounds.from_counts([0] * 3, [40] * 3, n_samples=40)
 MADE_ANEW = {
     "other blocks": lambda source: source._replace(block=lambda a, b: -source.block(a, b)),
@@ -72,13 +59,14 @@ MADE_ANEW = {
 
 
 @pytest.mark.parametrize("name", MADE_ANEW)
-def test_scores_made_anew_are_no_products(text_as_engine, name):
+def test_scores_made_anew_are_no_products(name):
+    """An engine would multiply the features again, and find other scores."""
     rng = np.random.default_rng(5)
     x, c = (rng.normal(size=(n, 4)).astype(np.float32) for n in (40, 3))
     source = product_source(feature_source(x)._replace(largest=8.0), c)
-    assert nearest_without_scores(source, None) is not None
+    assert isinstance(source.block, Products)
     anew = MADE_ANEW[name](source)
-    expected = anew.block(0, 40).argmax(axis=1)
-    np.testing.assert_array_equal(nearest_centers(anew), expected)
-    unchanged = source.block(0, 40).argmax(axis=1)
-    assert (expected == unchanged).all() == (name in ("kept in memory", "in another unit"))
+    assert not isinstance(anew.block, Products)
+    labels, unchanged = (made.block(0, 40).argmax(axis=1) for made in (anew, source))
+    np.testing.assert_array_equal(nearest_centers(anew), labels)
+    assert (labels == unchanged).all() == (name in ("kept in memory", "in another unit"))

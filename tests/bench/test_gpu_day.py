@@ -67,7 +67,8 @@ def test_the_conformance_of_each_row_and_method_is_recorded(day):
     assert all(row["verdict"] == "ok" and row["instances"] > 1 for row in rows.values())
     reads = {row["method"]: row for row in found["reads"]["rows"]}
     assert len(reads) == 5
-    assert all(row["waits"] == 0 for row in reads.values() if row["capturable"])
+    waits = {name: row["waits"] for name, row in reads.items() if row["capturable"]}
+    assert waits == dict.fromkeys(waits, 0) | {"gatcluster": 1, "mi_margin": 1}
     graphs = [row for row in found["graph"]["rows"] if "verdict" in row]
     assert len(graphs) == 2
     for row in graphs:  # GATCluster's epoch has one batch of the shorter length: too few to capture

@@ -257,8 +257,10 @@ FREE = {
     "current_labels ids 0",
     "current_labels labels 0",  # of any samples, of which a queue holds some
     "weighted_sums features 1",
+    "weighted_sums features more",  # several views of a batch at once
     "weighted_sums weights 1",
     "prototype_sums features 1",
+    "prototype_sums features more",
     "assign scores 0",
     "margins scores 0",
     "assign_batch scores 0",

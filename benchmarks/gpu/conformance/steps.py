@@ -23,6 +23,8 @@ __all__ = ["compare_compiled", "compare_fallback", "compare_graphs", "count_read
 GRAPH = 1e-8
 COMPILED = 1e-3
 SHOWN = 4  # lines that wait, of each method
+ON_THE_HOST = {"gatcluster": 1, "mi_margin": 1}
+"""Reads, and uploads, of an eager step that solves a small problem on the host."""
 
 
 def count_reads(context: Context) -> Iterator[Row]:
@@ -43,13 +45,13 @@ def _reads(context: Context, method: str) -> Row:
     lines = {**found.reads, **{f"{line} (upload)": n for line, n in found.uploads.items()}}
     most = sorted(lines.items(), key=lambda pair: -pair[1])[:SHOWN]
     reads, uploads = sum(found.reads.values()), sum(found.uploads.values())
-    promised = REGISTERED[method].capturable
+    promised, most_each = REGISTERED[method].capturable, ON_THE_HOST.get(method, 0)
     return {
         "capturable": promised,
         "waits": reads,
         "uploads": uploads if machine.toy else None,
         "most at": ", ".join(f"{line} {n}" for line, n in most),
-        "verdict": "differs" if promised and reads + uploads else "ok",
+        "verdict": "differs" if promised and max(reads, uploads) > most_each else "ok",
     }
 
 

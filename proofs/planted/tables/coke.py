@@ -49,7 +49,7 @@ PLANTED: tuple[PlantedError, ...] = (
     # Centers (C2, C19 to C22), by the text and by the engine.
     *errors_in(
         "algos.clustering.centers.add_to_sums",
-        ("dropped", "state.counts + segment_sum(", "segment_sum("),
+        ("dropped", "state.counts + segment_counts(", "segment_counts("),
         ("dropped", "sums = state.sums + sum_rows(", "sums = sum_rows("),
     ),
     *errors_in(

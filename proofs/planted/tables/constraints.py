@@ -8,7 +8,7 @@ from . import errors_in
 PLANTED: tuple[PlantedError, ...] = (
     *errors_in(
         "algos.offline.grouped.assignment._result",
-        ("dropped", "group_prices=cells - prices", "group_prices=cells"),
+        ("dropped", "(groups.n_groups, k)) - prices,\n", "(groups.n_groups, k)),\n"),
         ("sign", "proof.objective + proof.lost,\n", "proof.objective - 1.0,\n"),
         claims=("L1",),
     ),
