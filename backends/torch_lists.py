@@ -79,7 +79,7 @@ def _possible(scores: Tensor, box: _Box, width: int) -> Iterator[Pairs]:
         top = key.amax(dim=1)
     else:
         size, rest = divmod(k, n_groups)
-        groups = key[:, : k - rest].unflatten(1, (n_groups, size)).amax(dim=2)
+        groups = key[:, : k - rest].view(n, n_groups, size).amax(dim=2)
         if rest:
             torch.maximum(groups[:, :rest], key[:, k - rest :], out=groups[:, :rest])
         largest = groups.topk(width + 1, dim=1).values
