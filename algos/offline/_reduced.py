@@ -90,7 +90,8 @@ class ReducedSolution(NamedTuple):
     bound_prices : (k,) float64 array
         The prices that prove it, inside the region.
     is_stuck : bool
-        Whether paths found no labels: these candidates allow none, nor would fewer.
+        Whether paths found no labels: these candidates allow none, nor would fewer; or the time
+        was up, or at a gap of `ROUGH` two windows of rows were too few.
     """
 
     assignment: OfflineAssignment | None
