@@ -12,6 +12,7 @@ least a quarter on a family and costs no other more than a twentieth. Gaps have 
 from __future__ import annotations
 
 import argparse
+import math
 import platform
 import secrets
 import time
@@ -57,10 +58,13 @@ SWITCHES: dict[str, Switch] = {
     "ties before a pass": Switch(_search, "MOSTLY", 1.0),
     "held back": Switch(_reduced, "_is_held_back", lambda *_: False),
     "labels of one pass": Switch(_search, "_labeled_online", lambda _, search, __: search),
+    "all scores in time": Switch(_search, "AS_LONG", math.inf),
     "repeated steps": Switch(_search, "extrapolated", _nothing),
     "near is near enough": Switch(_smoothed_dual, "EARLY_PROMISE", 0.0),
     "windows": Switch(_reduced, "MAX_WINDOWS", 0),
-    "stuck paths": Switch(_reduced, "ReducedSolution", lambda *p: ReducedSolution(*p[:4], False)),
+    "stuck paths": Switch(
+        _reduced, "ReducedSolution", lambda *p: ReducedSolution(*p)._replace(is_stuck=False)
+    ),
     "fractional rows": Switch(_trust_region, "LEAST_FRACTIONAL", 0.0),
     "moving region": Switch(_trust_region, "OFTEN_TRUNCATED", 1.0),
 }

@@ -59,7 +59,6 @@ __all__ = [
     "raise_no_labels",
     "raise_without_labels",
     "solve_few",
-    "solve_in_full",
     "solve_in_time",
 ]
 
@@ -89,14 +88,6 @@ def losses(scores: Array, added: Array, labels: Array) -> tuple[Array, Array]:
         for place in (best, labels)
     )
     return xp.clip(sum_of_differences(top, own, most, paid), min=0.0), own
-
-
-def solve_in_full(
-    source: ScoreSource, bounds: SizeBounds, prices: Array | None, options: SolverOptions
-) -> OfflineAssignment:
-    """Return the optimum from all scores, where nothing else has helped, however long it takes."""
-    found = solve_in_time(source, bounds, prices, options, lambda: False)
-    return raise_without_labels(source, bounds) if found is None else found
 
 
 def solve_in_time(

@@ -51,12 +51,11 @@ class SolverOptions:
     few_clusters: int = 16
     """Clusters so few that a shortest path costs no more than reading a row; 0 for never."""
     max_entries: int = 2**25
-    """Candidates of all rows in a pass, or more by the next number: 256 MiB."""
+    """Candidates of all rows in a pass, or more by the next number: 256 MiB. So many scores may
+    also be solved in full, where passes take long."""
     entries_per_row: float = 1.0
     """Candidates for each row, where that makes more than `max_entries` in all; up to
     `last_entries`. They take less than a label and its order do. 0 for no more than there."""
-    retry_entries: int = 2**22
-    """Scores up to which all are candidates if passes have not proven the gap: seconds."""
     last_entries: int = 2**27
     """Scores up to which all are candidates if passes have found no labels: 1.5 GiB."""
     chunk_rows: int = 2**14

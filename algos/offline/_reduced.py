@@ -92,6 +92,8 @@ class ReducedSolution(NamedTuple):
     is_stuck : bool
         Whether paths found no labels: these candidates allow none, nor would fewer; or the time
         was up, or at a gap of `ROUGH` two windows of rows were too few.
+    n_values : int
+        Scores that Newton's method has read, each as often as it did.
     """
 
     assignment: OfflineAssignment | None
@@ -99,6 +101,7 @@ class ReducedSolution(NamedTuple):
     bound: float
     bound_prices: Array
     is_stuck: bool
+    n_values: int = 0
 
 
 def solve_reduced(
@@ -146,19 +149,19 @@ def solve_reduced(
     refined = refine_prices(
         problem, region.center, start=start, fractional=PATH_ROWS, is_over=is_over
     )
-    prices = refined.prices
+    prices, n_values = refined.prices, refined.n_points * math.prod(problem.values.shape)
     # Step 2: bound.
     truncated, worth, size, fixed = _worth(candidates, prices, options)
     bound = worth + truncated + price_of_bounds(prices, bounds) + fixed
     # Step 3: give up.
     is_worthless = truncated > max_truncation * size or is_over()
     if is_worthless or _is_held_back(candidates, problem, refined, options):
-        return ReducedSolution(None, prices, bound, prices, False)
+        return ReducedSolution(None, prices, bound, prices, False, n_values)
     # Steps 4 and 5: labels and proof.
     assignment, moved = labels_by_paths(
         candidates, bounds, refined, tol, size, options, is_over=is_over
     )
-    return ReducedSolution(assignment, moved, bound, prices, assignment is None)
+    return ReducedSolution(assignment, moved, bound, prices, assignment is None, n_values)
 
 
 def is_small(n: int, k: int, options: SolverOptions, like: Array) -> bool:

@@ -26,13 +26,7 @@ from ..core.types import Array
 from ..scores.deadline import Deadline, is_over
 from ..scores.nearest import best_clusters
 from ..scores.sources import ScoreSource
-from ._all_scores import (
-    raise_no_labels,
-    raise_without_labels,
-    solve_few,
-    solve_in_full,
-    solve_in_time,
-)
+from ._all_scores import raise_no_labels, raise_without_labels, solve_few, solve_in_time
 from ._candidates import TooManyCandidatesError, TrustRegion, collect_candidates, next_region
 from ._online_labels import assign_in_passes
 from ._online_prices import passes_are_fast
@@ -64,9 +58,12 @@ searches end in fewer (benchmarks/results/ablation.md)."""
 WORTH = 1e-9
 """Share of the dual value that other prices must be better by: more than its rounding."""
 
+AS_LONG = 20
+"""How often Newton's method reads all scores in the time that line 16 takes, from 8 to 50: so much
+work of the passes is enough."""
+
 PATIENCE = 8
-"""Passes that have to lower the least bound by half of the tolerance, where no other end is left
-than their labels or those of online passes."""
+"""Passes that must lower the least bound by half of the tolerance, where line 16 is not allowed."""
 
 
 class Phase(Enum):
@@ -147,6 +144,8 @@ class Search(NamedTuple):
         The best labels of online passes, and of a search before this one.
     last_prices : (k,) float64 array, or None
         Prices inside the region of the last pass; None after steps were repeated.
+    n_values : int
+        Scores that Newton's method has read in all passes, each as often as it did.
     """
 
     region: TrustRegion
@@ -158,11 +157,13 @@ class Search(NamedTuple):
     best: OfflineAssignment | None = None
     earlier: OfflineAssignment | None = None
     last_prices: Array | None = None
+    n_values: int = 0
 
     def judged(self, solution: ReducedSolution) -> Search:
         """Keep the best labels, and the prices that prove most."""
-        assignment, prices, bound, bound_prices, _ = solution
+        assignment, prices, bound, bound_prices, *_ = solution
         search = self._replace(prices=prices, best=best_of(self.best, assignment))
+        search = search._replace(n_values=self.n_values + solution.n_values)
         if bound < search.least_bound:
             search = search._replace(least_bound=bound, best_prices=bound_prices)
         return search
@@ -185,7 +186,8 @@ def solve(problem: Problem, prices: Array | None) -> OfflineAssignment:
     if radius is not None and not search.is_proven(tol) and not problem.is_over():
         problem = problem._replace(price_radius=None)  # prices were farther off, or much nearer
         known = best_of(search.best, search.earlier)
-        search = _passes(problem, _started(problem, prices)._replace(earlier=known))
+        begun = _started(problem, prices)._replace(earlier=known, n_values=search.n_values)
+        search = _passes(problem, begun)
     if (best := search.best) is not None and best.gap <= tol:
         return best
     return _last_resort(problem, search)  # lines 15 and 16
@@ -253,7 +255,8 @@ def _passes(problem: Problem, search: Search) -> Search:
             break
         search = _after_pass(problem, search, n_passes)  # lines 7 to 13
         least.append(search.least_bound)
-        if search.phase is Phase.END or _is_stalled(problem, least):
+        is_long = _is_stalled(problem, least) or _is_as_long(problem, search)
+        if is_long or search.phase is Phase.END:
             break
     return search
 
@@ -265,6 +268,12 @@ def _is_stalled(problem: Problem, least: list[float]) -> bool:
         return False
     fall = least[-1 - PATIENCE] - least[-1]
     return not fall > 0.5 * problem.tol * abs(least[-1])
+
+
+def _is_as_long(problem: Problem, search: Search) -> bool:
+    """Whether passes have taken as long as all scores will, and these fit into a pass."""
+    n = problem.n_scores
+    return n <= problem.options.max_entries and search.n_values > AS_LONG * n
 
 
 def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
@@ -339,20 +348,8 @@ def extrapolated(
 ) -> Array | None:
     """Repeat the last step of the prices as often as it lowers the dual value, or return None.
 
-    A small region that follows prices often moves them in the same direction. The dual value
-    ``D(pi) = sum_i max_k (s_ik + pi_k) + price of bounds`` is convex along it: one pass adds it up
-    for some multiples of the step.
-
-    Examples
-    --------
-    Five of six rows may stay. The other cluster has to rise by 1, and has risen by 1/8 so far.
-
-    >>> import numpy as np
-    >>> from dualclust.algos.scores.sources import score_source
-    >>> source = score_source(np.asarray([[1.0, 0.0]] * 6))
-    >>> bounds = SizeBounds.from_counts([5, 1], n_samples=6)
-    >>> extrapolated(source, bounds, np.asarray([0.0, 0.0]), np.asarray([0.0, 0.125]))
-    array([0., 1.])
+    A small region that follows prices often moves them in one direction, along which the dual value
+    ``D(pi) = sum_i max_k (s_ik + pi_k) + price of bounds`` is convex: one pass adds up several.
     """
     xp = compat.array_namespace(prices)
     tried = [prices + repeats * (prices - before) for repeats in REPEATS]
@@ -372,23 +369,32 @@ def extrapolated(
     return tried[least] if duals[least] < duals[0] - WORTH * abs(duals[0]) else None
 
 
-def _last_resort(problem: Problem, search: Search) -> OfflineAssignment:
-    """Lines 15 and 16: the best labels so far, those of online passes, or the optimum.
+def _most_scores(problem: Problem, search: Search) -> float:
+    """How many scores line 16 may take: labels come before the clock, the optimum before memory."""
+    deadline, options = problem.deadline, problem.options
+    if problem.is_over():
+        return 0
+    if deadline is None or not deadline.is_timed:
+        if problem.is_exact:
+            return math.inf
+        if search.best is None:
+            return options.last_entries
+    return options.max_entries
 
-    With a time limit, or an end that was asked for, all scores are for where there are no labels.
-    """
+
+def _last_resort(problem: Problem, search: Search) -> OfflineAssignment:
+    """Lines 15 and 16: the best labels so far, those of online passes, or the optimum."""
     source, bounds, tol, options = problem[:4]
-    deadline, online = problem.deadline, search.earlier
-    is_timed = deadline is not None and (deadline.is_timed or problem.is_over())
-    if problem.is_exact and not is_timed:
-        return solve_in_full(source, bounds, search.prices, options)
-    most = options.last_entries if search.best is None else options.retry_entries
-    may_be_full = problem.is_exact or problem.n_scores <= most  # fewer where there are labels
-    if search.best is None or (may_be_full and not problem.is_over()):
-        online = best_of(online, assign_in_passes(source, bounds, search.best_prices, options))
-    found, is_enough = best_of(search.best, online), is_timed or not may_be_full
-    if found is not None and (is_enough or found.gap <= tol):
+    most, found = _most_scores(problem, search), best_of(search.best, search.earlier)
+    may_be_full = problem.n_scores <= most
+    if most < math.inf and (search.best is None or may_be_full):
+        found = best_of(found, assign_in_passes(source, bounds, search.best_prices, options))
+    if found is None:
+        if not problem.is_exact and problem.n_scores > options.last_entries:
+            raise_no_labels(problem.n_scores, options)
+        found = solve_in_time(source, bounds, search.prices, options, lambda: False)
+        return found or raise_without_labels(source, bounds)
+    if found.gap <= tol or not may_be_full:
         return found
-    if not may_be_full:
-        raise_no_labels(problem.n_scores, options)
-    return solve_in_full(source, bounds, search.prices, options)
+    full = solve_in_time(source, bounds, search.prices, options, problem.is_over)
+    return best_of(found, full) or found

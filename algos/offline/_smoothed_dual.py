@@ -126,10 +126,11 @@ class SmoothedDual(NamedTuple):
 
 
 class RefinedPrices(NamedTuple):
-    """Prices, and the temperature at which they are best."""
+    """Prices, the temperature at which they are best, and how many were evaluated on the way."""
 
     prices: Array
     temperature: float
+    n_points: int = 0
 
 
 @kernel
@@ -141,9 +142,8 @@ def soft_counts(
     Maxima are counted from the score of each row's first candidate: what prices change is not lost
     beside scores that are large. Arguments are assumed checked, with at least one candidate in each
     row. Counts are float64, p is of the dtype of `values`; the first result may be an array without
-    axes, so that nothing has to be read from a device. The last results are p and its clusters, -1
-    where there are fewer, for the curvature: p is 0 in rows that lie inside a cluster (`INSIDE`),
-    which an engine may leave out, as it may entries without weight.
+    axes, still on its device. The last are p and its clusters, -1 where there are fewer: p is 0 in
+    rows inside a cluster (`INSIDE`), which an engine may leave out, as entries without weight.
     """
     xp = compat.array_namespace(values)
     k = prices.shape[0]
@@ -266,15 +266,15 @@ def descend(
     temperature: float,
     *,
     is_last: Callable[[float], bool] = lambda n_fractional: True,
-) -> tuple[Array, float]:
+) -> tuple[Array, float, int]:
     """Run Newton's method in the box at one temperature, from prices in it (steps 1 to 5).
 
-    Returns the prices, and how many rows are fractional there, ``sum_ik p_ik (1 - p_ik)``, by which
-    `is_last` tells whether the temperature is the last one; otherwise near the minimum is enough.
+    Returns the prices, how many rows are fractional there, and the number of steps. By the second,
+    `is_last` tells whether the temperature is the last; otherwise near the minimum is enough.
     """
     xp = compat.array_namespace(prices)
     point = evaluate(problem, prices, temperature)  # step 1
-    for _ in range(MOST_STEPS):
+    for n_steps in range(MOST_STEPS):
         gradient = point.gradient
         outward = ((prices <= problem.low) & (gradient > 0)) | (
             (prices >= problem.high) & (gradient < 0)
@@ -287,13 +287,13 @@ def descend(
         early = 0.0 if is_last(n_fractional) else EARLY_PROMISE * n_fractional
         enough = max(PROMISE * prices.shape[0], early)
         if not -slope > enough * temperature:  # step 4
-            return prices, n_fractional
+            return prices, n_fractional, n_steps
         point = point._replace(fractional=[])  # frees their memory
         found = _line_search(problem, prices, step, point)  # step 5
         if found is None:
             break
         prices, point = found
-    return prices, float(xp.sum(point.spread))
+    return prices, float(xp.sum(point.spread)), n_steps
 
 
 def _line_search(
@@ -385,15 +385,16 @@ def refine_prices(
     xp, k = compat.array_namespace(prices), prices.shape[0]
     home, problem = prices, near_host(problem)
     prices = xp.clip(*beside(problem.low, prices), problem.low, problem.high)
-    temperature, before = start, math.inf
+    temperature, before, n_points = start, math.inf, 0
     for _ in range(MOST_LEVELS):
         many = (TIED if before > FEW * k else HALF) * before
 
         def is_last(n_fractional: float, many: float = many) -> bool:
             return n_fractional <= fractional or n_fractional > many
 
-        prices, n_fractional = descend(problem, prices, temperature, is_last=is_last)
+        prices, n_fractional, n_steps = descend(problem, prices, temperature, is_last=is_last)
+        n_points += 1 + n_steps
         if is_last(n_fractional) or is_over():
             break
         temperature, before = temperature / COOLING, n_fractional  # step 6
-    return RefinedPrices(beside(home, prices)[0], temperature)
+    return RefinedPrices(beside(home, prices)[0], temperature, n_points)

@@ -20,7 +20,7 @@ __all__ = ["draw_options"]
 SMALL: dict[str, Any] = {
     "full_entries": 0, "few_clusters": 0, "max_entries": 64, "entries_per_row": 0.0,
     "min_sample_rows": 2, "sample_rows_per_cluster": 1, "sample_width": 2, "pass_width": 2,
-    "typical_rows": 2, "chunk_rows": 3, "retry_entries": 0,
+    "typical_rows": 2, "chunk_rows": 3,
 }  # fmt: skip
 """Sizes at which a problem of some tens of rows has all steps of one of millions."""
 

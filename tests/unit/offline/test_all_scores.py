@@ -6,7 +6,7 @@ import pytest
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import DeviceMismatchError, InvalidValueError
 from dualclust.algos.offline import SolverOptions, _all_scores
-from dualclust.algos.offline._all_scores import raise_no_labels, solve_in_full
+from dualclust.algos.offline._all_scores import raise_no_labels
 from dualclust.algos.offline._reduced import ReducedSolution
 from dualclust.algos.offline.assignment import assign_offline, assign_source
 from dualclust.algos.scores.sources import score_source
@@ -20,7 +20,7 @@ def test_scores_that_allow_labels_but_lead_to_none_are_an_error(monkeypatch):
     none = ReducedSolution(None, ZERO, 0.0, ZERO, is_stuck=False)
     monkeypatch.setattr(_all_scores, "solve_reduced", lambda *args, **options: none)
     with pytest.raises(InvalidValueError, match=r"^scores differ too much for float64: .*clip"):
-        solve_in_full(score_source(np.zeros((N, K))), BOUNDS, None, SolverOptions())
+        assign_offline(np.zeros((N, K)), BOUNDS)
 
 
 def test_tolerances_prices_and_bounds_that_are_refused():

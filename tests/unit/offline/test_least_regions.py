@@ -27,7 +27,7 @@ def test_a_curvature_that_is_subnormal(xp):
     temperature, price = 1e-28, 735e-28
     problem = fixed_rows(xp, [-1.0, price / 2], [1.0, 2.0 * price])
     prices = xp.asarray(np.asarray([0.5, price]))
-    found, n_fractional = descend(problem, prices, temperature)
+    found, n_fractional, _ = descend(problem, prices, temperature)
     assert np.isfinite(to_numpy(found)).all()
     assert n_fractional == 0.0
 
@@ -35,7 +35,7 @@ def test_a_curvature_that_is_subnormal(xp):
 def test_prices_beyond_any_temperature(xp):
     problem = fixed_rows(xp, [-1e30, -1e30], [1e30, 1e30])
     prices = xp.asarray(np.asarray([1e30, -1e30]))
-    found, _ = descend(problem, prices, 1e-290)
+    found, *_ = descend(problem, prices, 1e-290)
     assert np.isfinite(to_numpy(found)).all()
 
 

@@ -46,7 +46,7 @@ def test_prices_beyond_their_radius_are_found_all_the_same(rng):
     bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
     far = assign_exact(scores, bounds).prices
     far[3] += 1.0
-    small = replace(DEFAULT_OPTIONS, last_entries=1_000, retry_entries=1_000, max_entries=11 * n)
+    small = replace(DEFAULT_OPTIONS, last_entries=1_000, max_entries=11 * n)
     for radius in (
         None,
         np.full(k, 1e-3),

@@ -122,6 +122,15 @@ def test_repeated_steps_end_what_would_take_all_scores():
     assert sum(passes[where] for where in OVER_SCORES) < 95
 
 
+def test_passes_end_once_all_scores_take_no_longer():
+    """Scores of one number a row and a cluster: along a line too many clusters tie."""
+    made = FAMILIES["rank one"](8_000, 100, 2)
+    for short, phase in ((0, "all scores"), (1, "candidates")):
+        options = SolverOptions(max_entries=made.scores.size - short)
+        found = assign_exact(made.scores, made.bounds, options=options)
+        assert (found.gap, found.phase) == (0.0, phase)
+
+
 def test_where_paths_find_no_labels_rows_keep_more_candidates():
     """Of directions that lie apart each lacks a few rows: a smaller region has no way for them."""
     made = FAMILIES["crowded"](60_000, 100, 0)
@@ -134,7 +143,7 @@ def test_passes_end_where_most_rows_tie():
     """Nothing but their labels and those of online passes may follow: else 101 passes."""
     n, k = 1_000, 30
     made = FAMILIES["ratings"](n, k, 1)
-    given = dict.fromkeys(("full_entries", "few_clusters", "retry_entries", "last_entries"), 0)
+    given = dict.fromkeys(("full_entries", "few_clusters", "last_entries"), 0)
     options = SolverOptions(**given, max_entries=4 * n, entries_per_row=0.0, pass_width=8)
     with counted_passes() as passes:
         found = assign_offline(made.scores, made.bounds, options=options)
