@@ -19,7 +19,7 @@ far off:
    less than a window may move; it grows until it does not matter.
 4. *Prove* by the prices of the paths.
 
-Forbidden pairs and scores out of range are left to the general text, which has words for them.
+Forbidden pairs and scores out of range are left to the passes, which raise the errors.
 Where paths have no engine, their text in Python is slower than the passes (`_reduced.is_small`).
 
 =====================  =============  =======  ===================================================

@@ -10,8 +10,8 @@ optimal if and only if prices exist with
 * ``y_i = argmax_k s_ik + pi_k`` for every sample, and
 * ``pi_k > 0`` only where ``n_k = l_k``, ``pi_k < 0`` only where ``n_k = u_k``.
 
-Any prices give labels with the first property. Successive shortest paths reach the second, on a
-graph of only k + 1 nodes: the clusters, and one node for the bounds. The arc from cluster a to
+Any prices give labels with the first property. Successive shortest paths establish the second, on
+a graph of only k + 1 nodes: the clusters, and one node for the bounds. The arc from cluster a to
 cluster b stands for the samples of a; its reduced cost is the least that one of them loses by going
 to b, ``(s_ia + pi_a) - (s_ib + pi_b) >= 0``. The arcs between a cluster and the bounds cost the
 price of the cluster, with either sign.
@@ -62,7 +62,7 @@ __all__ = ["augmenting_paths"]
 _Rows = list[list[tuple[int, float]]]
 
 PATHS_AT_ONCE = 32
-"""Paths between two looks at whether the time is up: a tenth of a second at 500 clusters."""
+"""Paths between two readings of the clock: a tenth of a second at 500 clusters."""
 
 
 @kernel
@@ -87,7 +87,7 @@ def augmenting_paths(
 
     Returns the slots, prices for which they are best (of the samples inside the window), the number
     of samples moved and that of the paths, and whether a search found none: then candidates or
-    window are too few. So it is where `is_over` says yes, which is asked after every
+    window are too few. Likewise if `is_over` returns true, which is asked after every
     `PATHS_AT_ONCE` paths.
     """
     xp = compat.array_namespace(values)

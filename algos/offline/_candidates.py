@@ -13,8 +13,8 @@ One pass over the scores, a block of rows at a time, shrinks the problem:
 3. *Keep* the candidates of the other rows, the *free* ones, truncated to the `width` that can be
    worth most. The largest ``s_ik + high_k`` left out keeps every upper bound valid.
 4. *Join* the blocks of all ranks into one record that every rank holds. How much memory it may take
-   is `SolverOptions.max_entries`, by default 256 MiB or 8 bytes a row, up to 1 GiB; beyond it the
-   region has to shrink.
+   is `SolverOptions.max_entries`, by default 256 MiB or 8 bytes a row, up to 1 GiB; beyond it,
+   `TooManyCandidatesError`.
 
 =================  ================  =======  ====================================================
 symbol             here              shape    meaning
@@ -108,8 +108,8 @@ def next_region(
 ) -> TrustRegion:
     """Center the region on better prices: larger where it clamped them, smaller elsewhere.
 
-    If paths in one that moves were stuck, its candidates allow no labels. Those of a smaller one
-    would allow none either: it grows for all prices.
+    If paths failed in one that moves, all radii double: fewer candidates would allow no labels
+    either.
 
     A region that `is_moving` over several passes shrinks only once it clamps no price: unconverged
     prices move their neighbors. Where clusters compete for the same rows, none of them moves
@@ -123,7 +123,7 @@ def next_region(
     moved, known = (xp.clip(v, max=LARGEST_RADIUS) for v in (moved, region.radius))
     rest = SHRINKAGE * region.radius
     if is_moving and bool(xp.any(clamped)):
-        rest = xp.clip(region.radius, max=median(region.radius))  # those that have arrived
+        rest = xp.clip(region.radius, max=median(region.radius))
         rest = xp.maximum(rest, GROWTH * moved)
     if is_stuck:
         rest = GROWTH * known

@@ -11,10 +11,9 @@ inside the bounds, still end with such labels, and with a proof of how good they
    beside the labels, ``D(pi) = sum_i max_k (s_ik + pi_k) - sum_k pi+_k l_k + sum_k pi-_k u_k``; the
    smaller is the upper bound.
 
-A *singleton* is a row that one cluster alone may take. An online pass keeps room for what clusters
-are still owed, but not for singletons: one of a cluster that is full by then, or which comes when
-only other clusters are owed rows, would have to go where it must not. So the first pass counts
-singletons (`singleton_counts`); the others are labeled under bounds less these counts
+A *singleton* is a row that one cluster alone may take. An online pass reserves rows for unmet lower
+bounds, but not for singletons, which could then be forced into a forbidden cluster. So the first
+pass counts singletons (`singleton_counts`); the others are labeled under bounds less these counts
 (`remaining_bounds`), and singletons by their cluster (`assign_remaining`). If the others may go
 anywhere, caps and completion now end inside the bounds for any scores.
 

@@ -5,8 +5,7 @@ Problem: good prices for ``max sum_i s_{i, y_i}  s.t.  l_k <= n_k <= u_k`` from 
 *To start from* (`learn_prices`). The online step moves the price of a cluster by its count minus
 its aim (`duals`). A cap or a completion would hide from it how wrong a price is, so these passes
 use `online.relaxed`, and smaller steps from one to the next. The rows come in steps of the golden
-ratio through the data, so that neighbors in the order lie far apart, and rows sorted by class do
-not meet cold prices one class after the other.
+ratio through the data, so that sorted rows do not bias the first steps.
 
 *Averaged* (`averaged_region`). The last prices of an online pass scatter by what one step moves
 them. Their average does not (Polyak and Juditsky, 1992): with steps that are larger than the best

@@ -67,11 +67,10 @@ class SolverOptions:
     """Candidates of a row in the first pass, from 8: few rows have more in a region learned well.
     At 32, mixtures take up to five times as long."""
     max_passes: int = 48
-    """Passes over all scores, after which all clusters become candidates: these take as long as
-    hundreds of passes, and some rows of heavy tails end after more than 16."""
+    """Passes over all scores at most; some problems with heavy tails need more than 16."""
     edge_share: float = 0.02
-    """Share of the prices at the bounds of a region up to which the others mean something, from
-    0.005 to 0.05: so many may leave it on a sample after the first, or before paths."""
+    """Share of the prices that may be clamped on a sample after the first, or when paths begin,
+    from 0.005 to 0.05."""
     max_stranded: float = 0.25
     """Rows per cluster that prices at the bounds misplace at most: each costs a long path."""
 

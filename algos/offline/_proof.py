@@ -8,9 +8,9 @@ be worth more. The bound minus the objective is added up from terms that are nev
 2. *Slackness*: what each price pays for a bound that is not reached, ``pi_k (n_k - l_k)`` or
    ``-pi_k (u_k - n_k)``.
 
-3. *Rounding*: prices that paths have left are rounded like the largest number on the way. A loss
-   that this alone explains counts as 0, as long as it is below the rounding of the objective: what
-   prices are large or wrong by explains nothing else. Any other loss is rounded up.
+3. *Rounding*: prices that paths have left carry the rounding error of the largest price on the
+   way. A loss below this error and below that of the objective counts as 0. Any other is rounded
+   up.
 
 Both terms are added up from differences, each rounded once (`core.error_free`). The difference of
 the two values, in which everything else cancels, would be lost in the rounding of large scores or

@@ -10,8 +10,9 @@ if every free row takes a candidate, and an upper bound on what any labels are w
 1. *Prices*: Newton's method on the smoothed dual, inside the trust region (`_smoothed_dual`).
 2. *Bound*: for prices inside, a row is worth at most the better of its best candidate and of what
    truncation has left out.
-3. *Give up* early, without labels, if truncated clusters can be worth too much, or if so many
-   prices are clamped by the region that paths would have to move most rows.
+3. *Give up* early, without labels, if truncated clusters can be worth too much, if more than
+   ``edge_share`` of the prices are clamped by the region, or if clusters of clamped prices miss
+   their bounds by more than ``max_stranded`` rows per cluster.
 4. *Labels* along augmenting paths (`_augmenting_paths`) of the rows whose best cluster leads by
    little; the window of these rows grows until it does not matter.
 5. *Proof*: objective and upper bound of these labels (`_proof`).
@@ -134,8 +135,8 @@ def solve_reduced(
     Returns
     -------
     ReducedSolution
-        ``assignment`` is None where the candidates allow no labels, or prove too little; ``bound``
-        is what labels can be worth at most by the prices of step 1.
+        ``assignment`` is None where paths failed, or step 3 gave up; ``bound`` is what labels can
+        be worth at most by the prices of step 1.
 
     Notes
     -----

@@ -1,8 +1,8 @@
-r"""What some rows say about a trust region: where its center has to be, and how large it may be.
+r"""Center and radius of a trust region, from a sample of rows.
 
 Problem: prices that online passes have learned order the clusters well, and may leave one so low
-that no row wants it, and all of them far above or below 0; and a region around them is of use only
-where it leaves few clusters to choose from.
+that it is best for no row, and all of them far above or below 0; and a region around them is of use
+only where it leaves few clusters to choose from.
 
 1. *Raise* the price of each cluster that is best for no row, until it is for one
    (`raise_empty_clusters`).

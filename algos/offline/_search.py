@@ -59,8 +59,8 @@ WORTH = 1e-9
 """Share of the dual value that other prices must be better by: more than its rounding."""
 
 AS_LONG = 20
-"""How often Newton's method reads all scores in the time that line 16 takes, from 8 to 50: so much
-work of the passes is enough."""
+"""Passes end once Newton's method has read so many times all scores: about what line 16 costs (8 to
+50 times, docs/decisions/0080-fewer-numbers.md)."""
 
 PATIENCE = 8
 """Passes that must lower the least bound by half of the tolerance, where line 16 is not allowed."""
@@ -70,9 +70,9 @@ class Phase(Enum):
     """What a search does next."""
 
     WIDEN = auto()
-    """Rows keep twice as many candidates where some were truncated."""
+    """The width doubles after a pass that truncated a row."""
     FOLLOW = auto()
-    """The region is so small that memory holds the candidates, and follows the prices."""
+    """Before each pass the region shrinks until candidates fit, and after it the center moves."""
     END = auto()
     """The gap is proven, or the radius that the caller gave was wrong."""
 
@@ -139,7 +139,7 @@ class Search(NamedTuple):
     least_bound : float
         The least upper bound that a pass has proven.
     best : OfflineAssignment or None
-        The best labels from candidates.
+        The best labels from candidates, or of online passes that prove the gap.
     earlier : OfflineAssignment or None
         The best labels of online passes, and of a search before this one.
     last_prices : (k,) float64 array, or None
@@ -255,16 +255,15 @@ def _passes(problem: Problem, search: Search) -> Search:
             break
         search = _after_pass(problem, search, n_passes)  # lines 7 to 13
         least.append(search.least_bound)
-        is_long = _is_stalled(problem, least) or _is_as_long(problem, search)
+        is_long = _is_stalled(problem, search, least) or _is_as_long(problem, search)
         if is_long or search.phase is Phase.END:
             break
     return search
 
 
-def _is_stalled(problem: Problem, least: list[float]) -> bool:
-    """Whether passes no longer lower the bound, where all scores are too many: most rows tie."""
-    may_end_full = problem.is_exact or problem.n_scores <= problem.options.last_entries
-    if may_end_full or len(least) <= PATIENCE:
+def _is_stalled(problem: Problem, search: Search, least: list[float]) -> bool:
+    """Whether passes no longer lower the bound, where line 16 is not allowed: most rows tie."""
+    if problem.n_scores <= _most_scores(problem, search) or len(least) <= PATIENCE:
         return False
     fall = least[-1 - PATIENCE] - least[-1]
     return not fall > 0.5 * problem.tol * abs(least[-1])
@@ -370,22 +369,20 @@ def extrapolated(
 
 
 def _most_scores(problem: Problem, search: Search) -> float:
-    """How many scores line 16 may take: labels come before the clock, the optimum before memory."""
-    deadline, options = problem.deadline, problem.options
-    if problem.is_over():
-        return 0
-    if deadline is None or not deadline.is_timed:
+    """How many scores line 16 may take where there are some labels."""
+    if problem.deadline is None or not problem.deadline.is_timed:
         if problem.is_exact:
             return math.inf
         if search.best is None:
-            return options.last_entries
-    return options.max_entries
+            return problem.options.last_entries
+    return problem.options.max_entries
 
 
 def _last_resort(problem: Problem, search: Search) -> OfflineAssignment:
     """Lines 15 and 16: the best labels so far, those of online passes, or the optimum."""
     source, bounds, tol, options = problem[:4]
     most, found = _most_scores(problem, search), best_of(search.best, search.earlier)
+    most = 0 if problem.is_over() else most
     may_be_full = problem.n_scores <= most
     if most < math.inf and (search.best is None or may_be_full):
         found = best_of(found, assign_in_passes(source, bounds, search.best_prices, options))

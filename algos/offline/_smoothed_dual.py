@@ -23,8 +23,8 @@ temperature is minimized from the minimum of a higher one.
 2. *Fix* the variables at a bound of the box that the gradient pushes outward.
 3. *Step*: Newton's direction on the free variables, damped so that no price moves by more than some
    T, within which the curvature holds; by elimination, or by conjugate gradients.
-4. *Stop* where the direction promises little: what is then left to move are fewer rows than are
-   fractional. Where the temperature will fall, stop early: its minimum is not the one sought.
+4. *Stop* where the direction promises a decrease of less than 0.02 k T. Where the temperature will
+   fall, stop earlier: its minimum is not the one sought.
 5. *Search* along the projection of the direction onto the box, by halves, until the value falls
    (Armijo).
 6. *Cool* until few rows are fractional, or nearly as many as before: rows that tie stay fractional

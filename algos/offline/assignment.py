@@ -4,8 +4,8 @@ Problem (CoKe Eq. 6 with both bounds), for scores in memory or multiplied a bloc
 
 maximize ``sum_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``.
 
-The method is Algorithm 1 of docs/math/assignment.md (`_search`). Here stand its three doors: they
-check what is given, and choose the unit of score.
+The method is Algorithm 1 of docs/math/assignment.md (`_search`). Its three entry points check the
+arguments, and choose the unit of score.
 
 =====================  ===============  =======  =================================================
 paper                  here             shape    meaning
@@ -145,8 +145,8 @@ def assign_exact(
     """Find the best labels of all that keep every cluster size inside its bounds.
 
     As `assign_offline` with a tolerance of 0: the upper bound equals the objective to rounding,
-    which is the proof. With a time limit labels may be within a gap, even if time is left: the
-    solve from all scores, which does not read the clock, is then for where nothing else has labels.
+    which is the proof. With a time limit labels may be within a gap, even if time is left: all
+    scores are then solved only up to ``options.max_entries``, or where there are no labels.
     Where several optima exist, which one is found is not specified.
 
     Notes
@@ -207,9 +207,10 @@ def assign_source(
     on every rank. Else one block of scores, 8 bytes a label, and candidates of the free rows: at
     most ``options.max_entries``, or ``options.entries_per_row`` of each row where that is more, up
     to ``options.last_entries``, unless `tol` is 0; of 8 bytes each, twice. Where they do not prove
-    the gap, the best labels found are returned, with their gap; where they allow none, those of
-    online passes, in which ranks take turns. If forbidden pairs leave none there either, all scores
-    become candidates, up to ``options.last_entries``; beyond, `InvalidValueError` says so.
+    the gap, up to ``options.max_entries`` scores are solved in full; of more the best labels found
+    are returned, with their gap; where candidates allow none, those of online passes, in which
+    ranks take turns. If forbidden pairs leave none there either, all scores become candidates, up
+    to ``options.last_entries``; beyond, `InvalidValueError` says so.
     """
     check_bounds(bounds)
     n, k = source.group.n_total, source.n_clusters
