@@ -15,7 +15,7 @@ import pytest
 from _pytest.assertion import rewrite
 from _pytest.doctest import DoctestModule
 from array_api_strict import ArrayAPIStrictFlags
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings
 from threadpoolctl import threadpool_limits
 
 from tests import judged
@@ -29,6 +29,7 @@ from tests.libraries import (
     ONCE,
     SAMPLED,
     SECOND,
+    WRITABLE,
     Library,
 )
 from tests.no_network import block
@@ -142,16 +143,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def leave_combinations(items: list[pytest.Item]) -> None:
     """Mark as slow, on the rows `SAMPLED`, what has no value of a parameter that is new."""
     seen: dict[tuple[str, str], set[tuple[str, int]]] = {}
-    for item in items:
-        callspec = getattr(item, "callspec", None)
-        row = None if callspec is None else callspec.params.get("xp")
-        if callspec is None or row not in SAMPLED or item.get_closest_marker("slow"):
+    rows = [(item, getattr(item, "callspec", None)) for item in items]
+    found = [(item, callspec, callspec.params.get("xp")) for item, callspec in rows if callspec]
+    frozen = {item.nodeid.partition("[")[0] for item, _, row in found if is_frozen(row)}
+    for item, callspec, row in found:
+        if row not in SAMPLED or item.get_closest_marker("slow"):
             continue
         test = item.nodeid.partition("[")[0], row.name
+        if row in WRITABLE and test[0] not in frozen:
+            continue
         values = {(name, i) for name, i in callspec.indices.items() if name != "xp"}
-        if test in seen and (row in ONCE or values <= seen[test]):
+        given = row in WRITABLE and is_hypothesis_test(getattr(item, "obj", None))
+        if given or (test in seen and (row in ONCE or values <= seen[test])):
             item.add_marker(pytest.mark.slow(reason="other rows run all combinations"))
         seen[test] = seen.get(test, set()) | values
+
+
+def is_frozen(row: object) -> bool:
+    """Whether a parameter is the row whose arrays cannot be written."""
+    return isinstance(row, Library) and row.readonly
 
 
 @pytest.fixture
