@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 from numba import njit
 from numba.core import event
 from numba.core.cpu import CPUTargetOptions
