@@ -100,6 +100,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.enable()  # no gc.freeze(): planted errors find what runs by gc.get_referrers()
+        gc.set_threshold(5_000, 10, 20)  # each look at all of that took a third of a second
 
 
 @pytest.hookimpl(wrapper=True)
