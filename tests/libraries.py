@@ -109,6 +109,12 @@ NOT_IMMUTABLE = {
             "tests/unit/core/test_random.py",
             "tests/unit/losses/",
             "tests/unit/offline/",
+            *(
+                f"tests/unit/online/test_assignment.py::test_{name}"
+                for name in ("threads", "ties", "one_cluster", "without_bounds", "the_projection")
+            ),
+            "tests/unit/online/test_assignment_errors.py::test_an_entry_that_is_not_finite",
+            "tests/unit/online/test_assignment_passes.py::test_other_bounds_that_a_pass_can_still",
             "tests/unit/online/test_certificates",
             "tests/unit/online/test_duals",
             "tests/unit/online/test_grouped_streams",
