@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 from tests import judged
 from tests.examples import PROFILE
 from tests.libraries import (
+    FORMULAS,
     IMMUTABLE,
     LIBRARIES,
     NOT_IMMUTABLE,
@@ -155,7 +156,8 @@ def leave_combinations(items: list[pytest.Item]) -> None:
             continue
         values = {(name, i) for name, i in callspec.indices.items() if name != "xp"}
         given = row in WRITABLE and is_hypothesis_test(getattr(item, "obj", None))
-        if given or (test in seen and (row in ONCE or values <= seen[test])):
+        once = row in ONCE or item.nodeid.startswith(FORMULAS)
+        if given or (test in seen and (once or values <= seen[test])):
             item.add_marker(pytest.mark.slow(reason="other rows run all combinations"))
         seen[test] = seen.get(test, set()) | values
 

@@ -151,6 +151,12 @@ WRITABLE = LIBRARIES[:1]
 ONCE = [*WRITABLE, *(row for row in LIBRARIES if row.flags), *IMMUTABLE]
 SAMPLED = [*ONCE, *SECOND]
 
+# Tests of formulas, whose other cases are the same operations on other numbers: of each of them
+# SECOND runs the first case alone.
+FORMULAS = tuple(
+    f"tests/unit/{folder}/" for folder in ("baselines", "core", "losses", "pseudo_labels", "theory")
+)
+
 # And for the smallest part of the standard: its functions are those of "strict", which runs.
 NOT_MINIMAL = {
     "tests/property/": ("slow", "each property runs on the whole of the standard"),
