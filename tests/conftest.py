@@ -15,7 +15,7 @@ import pytest
 from _pytest.assertion import rewrite
 from _pytest.doctest import DoctestModule
 from array_api_strict import ArrayAPIStrictFlags
-from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings
+from hypothesis import HealthCheck, Phase, settings
 from threadpoolctl import threadpool_limits
 
 from tests import judged
@@ -155,7 +155,7 @@ def leave_combinations(items: list[pytest.Item]) -> None:
         if row in WRITABLE and test[0] not in frozen:
             continue
         values = {(name, i) for name, i in callspec.indices.items() if name != "xp"}
-        given = row in WRITABLE and is_hypothesis_test(getattr(item, "obj", None))
+        given = row in WRITABLE and hasattr(getattr(item, "obj", None), "is_hypothesis_test")
         once = row in ONCE or item.nodeid.startswith(FORMULAS)
         if given or (test in seen and (once or values <= seen[test])):
             item.add_marker(pytest.mark.slow(reason="other rows run all combinations"))

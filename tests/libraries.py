@@ -145,9 +145,8 @@ NOT_SECOND = dict.fromkeys(
 WRITABLE = LIBRARIES[:1]
 
 # Rows on which an operation takes longest, or does what it does on another. Of a test with several
-# parameters those of `ONCE` run its first case, the others each value of each once, and all of them
-# all combinations with `make slow`, as `WRITABLE` does what is given to properties; the other rows
-# run all combinations.
+# parameters those of `ONCE` run its first case, the others each value of each once, and `WRITABLE`
+# shows no property examples; with `make slow` all of them run all, as the other rows always do.
 ONCE = [*WRITABLE, *(row for row in LIBRARIES if row.flags), *IMMUTABLE]
 SAMPLED = [*ONCE, *SECOND]
 
