@@ -103,16 +103,18 @@ TAKE_HASHED = if "$(PY)" -m tests.supply.hashes --fits; then \
       --require-hashes --no-deps --requirement constraints-hashed.txt; \
   else echo 'make: versions alone decide, by constraints.txt'; fi
 endif
+# What comes beside the library. DEV_EXTRAS=dev,docs takes the site's tools along: pip is asked once.
+DEV_EXTRAS ?= dev
 SOURCES = pyproject.toml README.md LICENSE MANIFEST.in algos backends benchmarks docs dualclust proofs train
 $(STAMP): $(PY) pyproject.toml constraints.txt
 	@rm -f "$(STAMP)"
 	$(TAKE_HASHED)
 	$(PIP) setuptools
-	if [ -w . ]; then $(PIP) --no-build-isolation -e '.[dev]'; else \
+	if [ -w . ]; then $(PIP) --no-build-isolation -e '.[$(DEV_EXTRAS)]'; else \
 	  rm -rf "$(VENV)/sources" && mkdir -p "$(VENV)/sources" && \
 	  cp -R $(SOURCES) "$(VENV)/sources" && chmod -R u+w "$(VENV)/sources" && \
-	  $(PIP) --no-build-isolation -e "$(VENV)/sources[dev]"; fi
-	@touch "$(STAMP)"
+	  $(PIP) --no-build-isolation -e "$(VENV)/sources[$(DEV_EXTRAS)]"; fi
+	@touch "$(STAMP)" $(if $(findstring docs,$(DEV_EXTRAS)),"$(DOCS_STAMP)")
 
 demo: $(STAMP)
 	"$(PY)" -m dualclust demo $(DEMO_ARGS)
@@ -142,7 +144,8 @@ quick: $(STAMP)
 test: lint
 	"$(PY)" -m pytest $(TEST_ARGS)
 
-# Sphinx and its theme are no part of the environment that tests need: they come on first use.
+# Sphinx and its theme are no part of the environment that tests need: they come on first use, unless
+# `DEV_EXTRAS` has named them.
 DOCS_STAMP = $(VENV)/.installed-docs
 DOCS_OUT ?= build/docs
 $(DOCS_STAMP): $(STAMP)

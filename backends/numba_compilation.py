@@ -19,8 +19,9 @@ from typing import Any
 from numba import njit
 from numba.core import event
 from numba.core.cpu import CPUTargetOptions
+from numpy.typing import NDArray
 
-__all__ = ["ENTRY", "INNER", "watched"]
+__all__ = ["ENTRY", "INNER", "read_only", "watched"]
 
 
 def _can_keep() -> bool:
@@ -44,6 +45,17 @@ INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 if hasattr(CPUTargetOptions, "_nrt"):
     INNER["_nrt"] = False  # arrays are its caller's: counting who holds them took most of its time
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view that cannot be written: what a kernel only reads is of one kind, whoever calls.
+
+    An array that can be written and one that cannot are two kinds for numba, which takes seconds
+    for each; a view costs no copy.
+    """
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 class _Listener(event.Listener):

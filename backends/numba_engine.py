@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from .numba_compilation import ENTRY, INNER
+from .numba_compilation import ENTRY, INNER, read_only
 
 __all__ = ["add_limbs", "all_finite", "assign_stream", "best_clusters", "largest", "segment_sum"]
 
@@ -194,15 +194,15 @@ def assign_stream(
     lanes, price = _work_arrays(scores.shape[1])
     rho, rho_up, counts = rho.copy(), rho_up.copy(), counts.copy()
     bad_row = _assign_stream(
-        scores,
+        read_only(scores),
         scores.dtype.type(0),
         rho,
         rho_up,
         counts,
-        lower_share,
-        upper_share,
-        lower,
-        upper,
+        read_only(lower_share),
+        read_only(upper_share),
+        read_only(lower),
+        read_only(upper),
         float(step_size),
         int(chunk_size),
         int(remaining),
@@ -226,7 +226,8 @@ def _segment_sum(values, segments, sums):
 def segment_sum(values: IntArray, segments: IntArray, *, n_segments: int) -> IntArray:
     """See `dualclust.algos.core.segments.segment_sum`."""
     sums = np.zeros((n_segments, values.shape[1]), dtype=np.int64)
-    _segment_sum(values, segments, sums)
+    values, segments = np.ascontiguousarray(values), np.ascontiguousarray(segments)
+    _segment_sum(read_only(values), read_only(segments), sums)
     return sums
 
 
@@ -266,8 +267,8 @@ def add_limbs(
     wide = np.float32 if values.dtype.char in "ef" else np.float64  # half and single precision
     scale, rounded = 2.0**bits, np.empty(values.shape[1])
     _add_limbs(
-        np.ascontiguousarray(values, dtype=wide),
-        np.ascontiguousarray(labels),
+        read_only(np.ascontiguousarray(values, dtype=wide)),
+        read_only(np.ascontiguousarray(labels)),
         sums,
         scale / unit,
         scale,
@@ -297,8 +298,8 @@ def best_clusters(scores: FloatArray, offsets: FloatArray) -> tuple[IntArray, Fl
     labels, values = np.empty(n, dtype=np.int64), np.empty(n, dtype=wide)
     lanes = np.empty(LANES, dtype=wide)
     _best_clusters(
-        scores,
-        np.ascontiguousarray(offsets, dtype=wide),
+        read_only(scores),
+        read_only(np.ascontiguousarray(offsets, dtype=wide)),
         lanes,
         lanes.view(f"i{wide.itemsize}"),
         labels,

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from .numba_compilation import ENTRY, INNER
+from .numba_compilation import ENTRY, INNER, read_only
 
 __all__ = ["curvature", "curvature_product", "soft_counts"]
 
@@ -117,9 +117,8 @@ def soft_counts(
     """See `dualclust.algos.offline._smoothed_dual.soft_counts`; lists the rows on borders alone."""
     counts, spread = np.zeros_like(prices), np.zeros_like(prices)
     p, names = np.empty_like(values), np.empty_like(clusters)
-    value, n_kept = _soft_counts(
-        values, clusters, prices, float(temperature), counts, spread, p, names
-    )
+    given = read_only(values), read_only(clusters), read_only(prices)
+    value, n_kept = _soft_counts(*given, float(temperature), counts, spread, p, names)
     return float(value), counts, spread, p[:n_kept, :].copy(), names[:n_kept, :].copy()
 
 

@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 from tests import judged
 from tests.examples import PROFILE
 from tests.libraries import (
+    FORMULAS,
     IMMUTABLE,
     LIBRARIES,
     NOT_IMMUTABLE,
@@ -29,6 +30,7 @@ from tests.libraries import (
     ONCE,
     SAMPLED,
     SECOND,
+    WRITABLE,
     Library,
 )
 from tests.no_network import block
@@ -99,6 +101,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.enable()  # no gc.freeze(): planted errors find what runs by gc.get_referrers()
+        gc.set_threshold(5_000, 10, 20)  # each look at all of that took a third of a second
 
 
 @pytest.hookimpl(wrapper=True)
@@ -142,16 +145,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def leave_combinations(items: list[pytest.Item]) -> None:
     """Mark as slow, on the rows `SAMPLED`, what has no value of a parameter that is new."""
     seen: dict[tuple[str, str], set[tuple[str, int]]] = {}
-    for item in items:
-        callspec = getattr(item, "callspec", None)
-        row = None if callspec is None else callspec.params.get("xp")
-        if callspec is None or row not in SAMPLED or item.get_closest_marker("slow"):
+    rows = [(item, getattr(item, "callspec", None)) for item in items]
+    found = [(item, callspec, callspec.params.get("xp")) for item, callspec in rows if callspec]
+    frozen = {item.nodeid.partition("[")[0] for item, _, row in found if is_frozen(row)}
+    for item, callspec, row in found:
+        if row not in SAMPLED or item.get_closest_marker("slow"):
             continue
         test = item.nodeid.partition("[")[0], row.name
+        if row in WRITABLE and test[0] not in frozen:
+            continue
         values = {(name, i) for name, i in callspec.indices.items() if name != "xp"}
-        if test in seen and (row in ONCE or values <= seen[test]):
+        given = row in WRITABLE and hasattr(getattr(item, "obj", None), "is_hypothesis_test")
+        once = row in ONCE or item.nodeid.startswith(FORMULAS)
+        if given or (test in seen and (once or values <= seen[test])):
             item.add_marker(pytest.mark.slow(reason="other rows run all combinations"))
         seen[test] = seen.get(test, set()) | values
+
+
+def is_frozen(row: object) -> bool:
+    """Whether a parameter is the row whose arrays cannot be written."""
+    return isinstance(row, Library) and row.readonly
 
 
 @pytest.fixture

@@ -109,6 +109,12 @@ NOT_IMMUTABLE = {
             "tests/unit/core/test_random.py",
             "tests/unit/losses/",
             "tests/unit/offline/",
+            *(
+                f"tests/unit/online/test_assignment.py::test_{name}"
+                for name in ("threads", "ties", "one_cluster", "without_bounds", "the_projection")
+            ),
+            "tests/unit/online/test_assignment_errors.py::test_an_entry_that_is_not_finite",
+            "tests/unit/online/test_assignment_passes.py::test_other_bounds_that_a_pass_can_still",
             "tests/unit/online/test_certificates",
             "tests/unit/online/test_duals",
             "tests/unit/online/test_grouped_streams",
@@ -135,11 +141,20 @@ NOT_SECOND = dict.fromkeys(
     ("slow", "each operation of many small steps passes through Python"),
 )
 
+# Arrays that may be written: "numpy:readonly" runs the same code, and fails where that writes.
+WRITABLE = LIBRARIES[:1]
+
 # Rows on which an operation takes longest, or does what it does on another. Of a test with several
-# parameters those of `ONCE` run its first case, the others each value of each once, and all of them
-# all combinations with `make slow`; the other rows run all combinations.
-ONCE = [*(row for row in LIBRARIES if row.flags), *IMMUTABLE]
+# parameters those of `ONCE` run its first case, the others each value of each once, and `WRITABLE`
+# shows no property examples; with `make slow` all of them run all, as the other rows always do.
+ONCE = [*WRITABLE, *(row for row in LIBRARIES if row.flags), *IMMUTABLE]
 SAMPLED = [*ONCE, *SECOND]
+
+# Tests of formulas, whose other cases are the same operations on other numbers: of each of them
+# SECOND runs the first case alone.
+FORMULAS = tuple(
+    f"tests/unit/{folder}/" for folder in ("baselines", "core", "losses", "pseudo_labels", "theory")
+)
 
 # And for the smallest part of the standard: its functions are those of "strict", which runs.
 NOT_MINIMAL = {

@@ -165,3 +165,44 @@ def test_candidates_are_compiled_once_for_a_dtype(kind):
     scores.flags.writeable = kind != "read-only"
     numba_candidates.select_candidates(scores, np.zeros(3), np.zeros(3), width=2)
     assert len(compiled.signatures) == before
+
+
+ROWS, ZEROS, INTEGERS = np.ones((4, 3)), np.zeros(3), np.zeros(4, dtype=np.int64)
+SHARES = {"lower_share": ZEROS, "upper_share": ZEROS + 1.0}
+BOUNDS = {"lower": INTEGERS[:3], "upper": INTEGERS[:3] + 4}
+STEPS = {"step_size": 0.1, "chunk_size": 2, "remaining": -1, "free_sign": False}
+CALLS = {
+    "engine.assign_stream": ((ROWS, ZEROS, ZEROS, INTEGERS[:3]), {**SHARES, **BOUNDS, **STEPS}),
+    "engine.segment_sum": ((INTEGERS[:, None], INTEGERS), {"n_segments": 1}),
+    "engine.add_limbs": (
+        (ROWS, INTEGERS, np.zeros((1, 3), dtype=np.int64)),
+        {"unit": 1.0, "bits": 20, "depth": 1},
+    ),
+    "engine.best_clusters": ((ROWS, ZEROS), {}),
+    "smoothed_dual.soft_counts": (
+        (ROWS, INTEGERS[:, None].astype(np.int32) + np.arange(3, dtype=np.int32), ZEROS),
+        {"temperature": 1.0},
+    ),
+}
+
+
+@pytest.mark.parametrize("kernel", CALLS)
+def test_what_is_only_read_is_compiled_once_for_a_dtype(kernel):
+    """Arrays that nobody may write, as those of a mapped file, are no other kind."""
+    module, _, name = kernel.partition(".")
+    module = import_module(f"dualclust.backends.numba_{module}")
+    compiled, (arrays, options) = getattr(module, f"_{name}"), CALLS[kernel]
+    getattr(module, name)(*arrays, **options)
+    before = len(compiled.signatures)
+    for i, array in enumerate(arrays):
+        if name != "add_limbs" or i < 2:  # which writes into the third
+            arrays = (*arrays[:i], frozen(array), *arrays[i + 1 :])
+    found = {k: frozen(v) if isinstance(v, np.ndarray) else v for k, v in options.items()}
+    getattr(module, name)(*arrays, **found)
+    assert len(compiled.signatures) == before
+
+
+def frozen(array):
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy

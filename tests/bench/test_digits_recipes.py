@@ -34,8 +34,11 @@ BEGINNING = {
     "gatcluster": (TWELVE, 0.4),
     "mi_margin": (SIX, 0.7),
 }
-LATER = ("propos", "gatcluster")
-"""Their beginnings take longest: `make slow` has them, with all seeds of all methods."""
+LATER = ("secu", "propos", "gatcluster")
+"""Their beginnings take longest: `make slow` has them, with all seeds of all methods.
+
+CI trains SeCu on the digits as well, by the demo.
+"""
 RUNS = [
     *(
         pytest.param(m, SEEDS[:1], *short, id=m, marks=[pytest.mark.slow] * (m in LATER))

@@ -17,14 +17,15 @@ from unittest.mock import patch
 import pytest
 
 torch = pytest.importorskip("torch")
-from benchmarks.gpu import conformance, needs, program, records, runs, stages, timing  # noqa: E402
+from benchmarks.gpu import needs, program, records, stages, timing  # noqa: E402
 from benchmarks.gpu.__main__ import main as command  # noqa: E402
-from dualclust import backends  # noqa: E402
 from tests.programs import program as program_of  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 DAY = ("constants", "conformance", "functions", "steps", "triton")
 RUNS = ("secu",)  # the others: test_gpu_runs.py
+QUICK = tuple(stage for stage in (*DAY, *RUNS) if stage != "conformance")
+"""Stages of every run of the suite; the other: test_gpu_conformance.py."""
 
 
 def call(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -35,17 +36,23 @@ def call(*words: object, **environment: str) -> subprocess.CompletedProcess[str]
 
 @pytest.fixture(scope="module")
 def day(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
-    """Results, scratch and what was said of a rehearsal of all stages."""
-    out, scratch = (tmp_path_factory.mktemp(name) for name in ("out", "scratch"))
-    all_stages = ",".join([*DAY, *RUNS])
-    done = call("--rehearse", "--stages", all_stages, "--out", out, "--scratch", scratch)
+    """Results, scratch and what was said of a rehearsal of the quick stages."""
+    return rehearsed(tmp_path_factory, QUICK)
+
+
+def rehearsed(factory: pytest.TempPathFactory, names: tuple[str, ...]) -> tuple[Path, Path, str]:
+    out, scratch = (factory.mktemp(name) for name in ("out", "scratch"))
+    done = call("--rehearse", "--stages", ",".join(names), "--out", out, "--scratch", scratch)
     assert done.returncode == 0, done.stdout + done.stderr
     return out, scratch, done.stdout
 
 
 def test_every_stage_is_rehearsed(day):
-    out, _, said = day
-    for stage in (*DAY, *RUNS):
+    assert_rehearsed(*day, QUICK)
+
+
+def assert_rehearsed(out, _, said, names):
+    for stage in names:
         found = json.loads((out / "gpu" / f"{stage}.json").read_text())
         assert found["status"] == "finished", said
         assert found["identity"]["rehearsal"] is True
@@ -60,27 +67,12 @@ def test_the_model_without_a_card_takes_the_constants(day):
     assert all(0 < value < math.inf for value in card)
 
 
-def test_the_conformance_of_each_row_and_method_is_recorded(day):
-    found = json.loads((day[0] / "gpu" / "conformance.json").read_text())["parts"]
-    rows = {row["kernel"]: row for row in found["kernels"]["rows"]}
-    assert rows.keys() == {name for name, row in backends.TABLE.items() if ("torch", "cuda") in row}
-    assert all(row["verdict"] == "ok" and row["instances"] > 1 for row in rows.values())
-    reads = {row["method"]: row for row in found["reads"]["rows"]}
-    waits = {name: row["waits"] for name, row in reads.items()}
-    assert waits == dict.fromkeys(runs.METHODS, 0) | {"gatcluster": 1, "mi_margin": 1}
-    graphs = [row for row in found["graph"]["rows"] if "verdict" in row]
-    assert len(graphs) == 2
-    for row in graphs:  # GATCluster's epoch has one batch of the shorter length: too few to capture
-        assert row["graphs an epoch"] == 1 + (row["method"] != "gatcluster")
-        assert row["off"] < 1e-8
-
-
 def test_the_page_shows_each_part_and_names_the_rehearsal(day):
     page = (day[0] / "gpu.md").read_text()
     assert "A rehearsal without a card" in page
     for stage in program.STAGES:
         assert f"## {stage.title}" in page
-        if stage.name in (*DAY, *RUNS):
+        if stage.name in QUICK:
             assert all(f"### {part.name} (" in page for part in stage.parts)
     for heading in ("- commit: ", "- digest of the sources: ", "min-max", "of peak", "test ACC"):
         assert heading in page
@@ -98,8 +90,9 @@ def test_what_is_left_behind_is_small(day):
 def test_a_finished_day_is_not_repeated(day, tmp_path, monkeypatch, capsys):
     _, scratch, _ = day
     monkeypatch.setattr(program, "run_stage", None)  # nothing is trained
-    assert program.main(["--rehearse", "--out", str(tmp_path), "--scratch", str(scratch)]) == 0
-    assert capsys.readouterr().out.count("not repeated") == len(DAY)
+    words = ["--rehearse", "--stages", ",".join(QUICK)]
+    assert program.main([*words, "--out", str(tmp_path), "--scratch", str(scratch)]) == 0
+    assert capsys.readouterr().out.count("not repeated") == len(QUICK)
     assert (tmp_path / "gpu.md").read_text().count("### ") > 10
 
 
@@ -129,54 +122,6 @@ def test_a_detached_run_is_picked_up(tmp_path, monkeypatch, capsys):
     assert "coke: finished" in said
     assert json.loads((tmp_path / "out" / "gpu" / "coke.json").read_text())["calls"] == 1
     assert "CoKe, CIFAR-10" in (tmp_path / "out" / "gpu.md").read_text()
-
-
-def off_by_a_little(found):
-    value, counts, *rest = found
-    return value, counts * (1 + 1e-7), *rest
-
-
-@pytest.fixture
-def wrong_row(monkeypatch):
-    """A CUDA row that is off in the seventh digit."""
-    from dualclust.backends import torch_engine
-
-    right = torch_engine.soft_counts
-    monkeypatch.setattr(
-        torch_engine, "soft_counts", lambda *a, **o: off_by_a_little(right(*a, **o))
-    )
-    backends._load.cache_clear()
-    yield
-    monkeypatch.undo()
-    backends._load.cache_clear()
-
-
-def kernels_alone(monkeypatch, tmp_path):
-    """The command, with a first stage that ends after the kernels."""
-    short = conformance.STAGE._replace(parts=conformance.STAGE.parts[:1])
-    monkeypatch.setattr(program, "STAGES", (short,))
-    words = ["--rehearse", "--stages", "conformance", "--scratch", str(tmp_path)]
-    code = program.main([*words, "--out", str(tmp_path / "o")])
-    found = json.loads((tmp_path / "o" / "gpu" / "conformance.json").read_text())
-    return code, {row["kernel"]: row for row in found["parts"]["kernels"]["rows"]}
-
-
-def test_a_wrong_kernel_is_found(wrong_row, monkeypatch, tmp_path, capsys):
-    code, rows = kernels_alone(monkeypatch, tmp_path)
-    assert code == 1
-    assert rows["soft_counts"]["verdict"] == "differs"
-    assert 1e-8 < rows["soft_counts"]["off"] < 1e-6
-    assert rows["curvature"]["verdict"] == "ok"
-    assert "WRONG kernels: soft_counts" in capsys.readouterr().out
-    assert "**1 wrong:**" in (tmp_path / "o" / "gpu.md").read_text()
-
-
-def test_a_row_without_instances_is_found(monkeypatch, tmp_path):
-    row = {("torch", "cuda"): "torch_engine:segment_sum"}
-    monkeypatch.setitem(backends.TABLE, "new_kernel", row)
-    code, rows = kernels_alone(monkeypatch, tmp_path)
-    assert code == 1
-    assert "no instances of new_kernel" in rows["new_kernel"]["error"]
 
 
 def test_idle_time_is_what_no_kernel_covers():

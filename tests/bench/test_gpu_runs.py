@@ -56,7 +56,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_end(tmp_path, capsys):
         assert rows[0][name] == rows[1][name]
 
 
-@pytest.mark.parametrize("name", ["propos", "coke"])
+@pytest.mark.parametrize("name", [pytest.param("propos", marks=pytest.mark.slow), "coke"])
 def test_another_machine_goes_on_from_the_results(name, tmp_path, capsys):
     """Of the first machine, results alone are left: small files, and gone once the run is over."""
     out = tmp_path / "results"

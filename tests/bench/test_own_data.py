@@ -171,6 +171,7 @@ def test_each_change_is_one(choices: dict[str, own_data.Choice]) -> None:
     assert CHANGES["width / 2"](config).network.width == 8
 
 
+@pytest.mark.slow(reason="tests of beginnings train by what it compares")
 def test_a_run_has_figures_with_and_without_classes(choices: dict[str, own_data.Choice]) -> None:
     record = own_data.run_one(choices["digits"], CHOSEN, 0)
     assert (record["set"], record["n"], record["epochs"], record["seed"]) == ("digits", 160, 2, 0)

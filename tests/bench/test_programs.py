@@ -64,6 +64,7 @@ def test_reads_are_few_in_every_row() -> None:
     assert str(rows[0]).startswith("| `assign`, one pass | 1,000 x 10 |")
 
 
+@pytest.mark.slow(reason="tests/backends/test_launches.py bounds what it prints")
 def test_launches_are_counted_at_every_size_and_in_every_step(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     module = program("launches")

@@ -133,12 +133,6 @@ def test_train_then_resume(images, capsys):
     assert listing(images.parent) == before
 
 
-def test_the_same_command_gives_the_same_run(images):
-    assert train(images, "--out", "a") == 0
-    assert train(images, "--out", "b") == 0
-    assert_same_run(images.parent / "b", images.parent / "a")
-
-
 def test_a_recipe_of_ones_own(images, tmp_path):
     recipe = tmp_path / "mine.toml"
     assert train(images, "--out", "first") == 0

@@ -18,6 +18,8 @@ ESTIMATORS = (
     ConstrainedKMeans(n_clusters=2, upper=1.5, metric="cosine", random_state=0),
     ConstrainedKMeans(n_clusters=2, min_count=1, random_state=0),
 )
+SLOW = (1, 3)
+"""Bounds in other words than those of the third; of the first and the third all checks run."""
 # scikit-learn itself skips this one unless SCIPY_ARRAY_API is set.
 NOT_CLAIMED = {"check_array_api_input"}
 # scikit-learn's own KMeans is expected to fail it, since a start draws other rows. Ours has another
@@ -32,9 +34,12 @@ CHECKS = [
         check,
         id=f"{i}-{estimator.metric}-{check.func.__name__}",
         marks=[
-            pytest.mark.xfail(reason=reason, strict=True)
-            for name, reason in DECLARED.items()
-            if name == check.func.__name__
+            *([pytest.mark.slow] if i in SLOW else []),
+            *(
+                pytest.mark.xfail(reason=reason, strict=True)
+                for name, reason in DECLARED.items()
+                if name == check.func.__name__
+            ),
         ],
     )
     for i, one in enumerate(ESTIMATORS)

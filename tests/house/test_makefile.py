@@ -100,6 +100,17 @@ def test_the_site_s_tools_come_on_first_use(tree):
     assert make.asked() == []
 
 
+def test_the_site_s_tools_come_along_where_they_are_named(tree):
+    make = Made(tree)
+    assert make("env", "DEV_EXTRAS=dev,docs") == 0, make.said
+    assert make.asked() == ["setuptools", ".[dev,docs]"]
+    assert make("docs") == 0
+    assert make.asked() == []
+    os.utime(make.venv / ".installed", (1, 1))  # other versions: the site's tools come anew
+    assert make("docs") == 0
+    assert make.asked() == ["setuptools", ".[dev]", ".[docs]"]
+
+
 def test_other_versions_are_installed_into_the_same_environment(tree):
     make = Made(tree)
     assert make() == 0, make.said

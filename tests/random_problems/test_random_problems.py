@@ -16,7 +16,7 @@ from tests.random_problems.exact import best_value, value_of, whole
 from tests.random_problems.options import draw_options
 from tests.random_problems.run import KINDS, new_seed, run, run_one
 
-SECONDS = 5.0
+SECONDS = 3.0
 """Of the processor, for the problems of a test run; `make slow` runs fifteen minutes of them."""
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.io
 import scipy.sparse as sparse
 
-from tests.cluster.mistakes.written import Case, X, content, hdf5, parquet, text
+from tests.cluster.mistakes.written import Case, X, content, hdf5, parquet, text, text_bomb
 
 READ = (
     "These formats are read: .npy, .npz, .parquet, .arrow, .csv, .pt, .safetensors, .h5, .fvecs, "
@@ -236,7 +236,7 @@ CASES = {
         "UTF-8. To fix this, write or copy it again",
     ),
     "gzip-bomb": Case(
-        content(gzip.compress(b"a,b\n" + b"1,1\n" * 18_000_000, 9), "X.csv.gz"),
+        text_bomb,
         "X.csv.gz",
         "X.csv.gz is packed too well (*). Text does not pack 250 times: this "
         "may be made to fill the disk. To fix this, unpack it yourself (gunzip) and give what "

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import gzip
+import io
 import json
 import os
 import pickle
@@ -88,13 +91,30 @@ def spoiled(write, name, place):
     return both
 
 
-def bomb(folder):
-    """An entry of 320 MB of zeros."""
-    with zipfile.ZipFile(folder / "X.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+@functools.cache  # several tests write it
+def packed_zeros():
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         with archive.open("x.npy", "w", force_zip64=True) as file:
             file.write(whole(np.zeros((1, 8)))[:128].replace(b"(1, 8)", b"(5000000, 8)")[:128])
             for _ in range(320):
                 file.write(bytes(10**6))
+    return packed.getvalue()
+
+
+def bomb(folder):
+    """An entry of 320 MB of zeros."""
+    (folder / "X.npz").write_bytes(packed_zeros())
+
+
+@functools.cache
+def packed_lines():
+    return gzip.compress(b"a,b\n" + b"1,1\n" * 18_000_000, 9)
+
+
+def text_bomb(folder):
+    """18 million equal lines."""
+    (folder / "X.csv.gz").write_bytes(packed_lines())
 
 
 def lying(folder):

@@ -1,6 +1,7 @@
 """Several beginnings: the best goes on as the run that it is, and an interrupted choice is made."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -21,9 +22,15 @@ from dualclust.train.loop.starts import (
 from dualclust.train.loop.train_and_resume import write_page
 from dualclust.train.methods.base import evaluating
 from dualclust.train.state.checkpoint import latest_checkpoint
-from tests.train.runs import Interrupted, assert_same_run, contents, tiny
+from tests.train.runs import Interrupted, assert_same_run, contents, tiny, write_images
 
-STARTS = ["starts.count=3", "starts.epochs=2"]
+FEW = "assignment.rounding=outward"  # of 97 images
+STARTS = ["starts.count=3", "starts.epochs=2", FEW]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return write_images(tmp_path_factory.mktemp("data") / "images.npz", n=97)
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +110,8 @@ def test_a_network_of_the_users_own_is_copied(config, tmp_path):
     assert len(result.metrics) == config.epochs
 
 
-def test_a_choice_that_cannot_be_read_is_refused(config, whole, tmp_path):
-    train(config, tmp_path / "run")
+def test_a_choice_that_cannot_be_read_is_refused(whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "run")
     path = tmp_path / "run" / "starts.json"
     for text in ("", "[]", '{"chosen": 7}'):
         path.write_text(text)
@@ -185,7 +192,7 @@ VIEWS = ["starts.count=3", "starts.epochs=2", "starts.by=silhouette", "starts.vi
 @pytest.fixture(scope="module")
 def of_views(source, tmp_path_factory):
     """A run whose beginnings have views of different strengths, and its settings."""
-    config = tiny(source, *VIEWS, "augment.rotate=20", "second={rotate=40.0}")
+    config = tiny(source, *VIEWS, FEW, "augment.rotate=20", "second={rotate=40.0}")
     folder = tmp_path_factory.mktemp("views") / "run"
     result = train(config, folder)
     return config, folder, result

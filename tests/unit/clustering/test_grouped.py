@@ -116,11 +116,11 @@ def test_no_update_begins_once_time_is_up():
 
 def test_linked_rows_keep_their_pairs_and_the_objective_never_falls(xp):
     rng = np.random.default_rng(9)
-    rows = rng.normal(size=(90, 2))
-    order = rng.permutation(90)[:36].reshape(-1, 2)
-    must, cannot = order[:9], order[9:]
+    rows = rng.normal(size=(60, 2))
+    order = rng.permutation(60)[:24].reshape(-1, 2)
+    must, cannot = order[:6], order[6:]
     bounds = dc.SizeBounds.from_ratios(
-        4, n_samples=90, lower=0.9, upper=1.1, xp=xp.namespace, device=xp.device
+        4, n_samples=60, lower=0.9, upper=1.1, xp=xp.namespace, device=xp.device
     )
     values = []
     for max_iter in (0, 1, 30):

@@ -232,7 +232,7 @@ def straight(source, tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("epoch", [1, 2, 3])
+@pytest.mark.parametrize("epoch", [2, *(pytest.param(e, marks=pytest.mark.slow) for e in (1, 3))])
 def test_a_resumed_run_is_the_run(source, straight, tmp_path, epoch):
     folder = tmp_path / "run"
     with pytest.raises(Interrupted):
