@@ -96,11 +96,12 @@ def solve_in_time(
     prices: Array | None,
     options: SolverOptions,
     is_over: Callable[[], bool],
+    tol: float = 0.0,
 ) -> OfflineAssignment | None:
-    """Return the best labels from all scores, the optimum unless the time is up before.
+    """Return labels from all scores that prove the gap, unless the time is up before.
 
-    Prices that leave a gap are dropped: their rounding may hide what scores differ by. None where
-    no labels were found.
+    Prices that leave a larger one are dropped: their rounding may hide what scores differ by. None
+    where no labels were found.
     """
     xp, n = compat.array_namespace(bounds.lower), source.group.n_total
     candidates = all_candidates(source, like=bounds.lower)
@@ -112,9 +113,9 @@ def solve_in_time(
         starts = [repair_prices(rows, optimal_shift(prices, bounds), bounds), zero]
     for start in starts:
         region = TrustRegion(start, radius)
-        found = solve_reduced(candidates, bounds, region, 0.0, is_over=is_over, options=options)
+        found = solve_reduced(candidates, bounds, region, tol, is_over=is_over, options=options)
         best = best_of(best, found.assignment)
-        if best is not None and best.gap == 0.0:
+        if best is not None and best.gap <= tol:
             break
     return None if best is None else best._replace(phase="all scores")
 

@@ -393,5 +393,5 @@ def _last_resort(problem: Problem, search: Search) -> OfflineAssignment:
         return found or raise_without_labels(source, bounds)
     if found.gap <= tol or not may_be_full:
         return found
-    full = solve_in_time(source, bounds, search.prices, options, problem.is_over)
+    full = solve_in_time(source, bounds, search.prices, options, problem.is_over, tol)
     return best_of(found, full) or found
