@@ -235,10 +235,7 @@ def _refine_on(
     # More rows than the first sample's tell no less than the region that held their prices.
     if sample.few and found.n_clamped == 0:
         radius = xp.minimum(radius, held.radius)
-    left = held.radius  # of few prices: they have just left it
-    if found.n_clamped > sample.few:
-        left = _grown(held, found.clamped, sample.max_radius)
-    region = TrustRegion(found.refined.prices, xp.where(found.clamped, left, radius))
+    region = TrustRegion(found.refined.prices, xp.where(found.clamped, held.radius, radius))
     return region, found.n_clamped == 0 and not attempt.n_moves
 
 
