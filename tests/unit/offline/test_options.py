@@ -1,7 +1,7 @@
 """Options at their extremes: labels and proofs as by any others, or an error with the rule."""
 
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -76,6 +76,16 @@ def test_least_values_of_all_options_at_once():
         assert found.counts.tolist() == counts
         assert best <= found.upper_bound + found.rounding
         assert best - found.objective <= 2.0 * found.gap * max(abs(best), found.upper_bound) + 1e-12
+
+
+@pytest.mark.parametrize(("each", "phase"), [(0.0, "online passes"), (6.0, "candidates")])
+def test_rows_may_keep_so_many_candidates_each_where_that_is_more_in_all(each, phase):
+    n, k = 1_000, 100
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+    options = SolverOptions(full_entries=0, retry_entries=0, max_entries=9, entries_per_row=each)
+    options = replace(options, last_entries=8 * n)
+    found = assign_offline(np.random.default_rng(0).normal(size=(n, k)), bounds, options=options)
+    assert (found.phase, found.gap <= 1e-4) == (phase, each > 0.0)
 
 
 def test_a_gap_of_rounding_alone_is_finite(xp):
