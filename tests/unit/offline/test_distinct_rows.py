@@ -27,9 +27,7 @@ def test_the_prices_of_the_program_prove_the_optimum(library):
     for seed, (low, high) in enumerate([(0.9, 1.1), (1.0, 1.0), (0.0, 1.5), (0.5, 60.0)]):
         scores = table(seed)
         bounds = SizeBounds.from_ratios(60, n_samples=1_200, lower=low, upper=high)
-        own = SizeBounds.from_ratios(
-            60, n_samples=1_200, lower=low, upper=high, xp=library.namespace, device=library.device
-        )
+        own = SizeBounds.from_ratios(60, n_samples=1_200, lower=low, upper=high, **library.place)
         region = region_of_distinct_rows(score_source(library.asarray(scores)), own)
         prices = to_numpy(region.center)
         found = dc.assign_exact(scores, bounds)

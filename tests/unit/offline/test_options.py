@@ -24,9 +24,7 @@ SMALL = {
 
 
 def counted(xp, counts):
-    return SizeBounds.from_counts(
-        counts, counts, n_samples=sum(counts), xp=xp.namespace, device=xp.device
-    )
+    return SizeBounds.from_counts(counts, counts, n_samples=sum(counts), **xp.place)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +119,7 @@ def test_digits_that_the_unit_of_the_largest_score_leaves_out_are_rounding(xp):
     # A score that nobody takes sets the unit, in which the others are subnormal.
     scores = np.zeros((4, 2))
     scores[0, 0], scores[:, 1] = -(2.0**1000), np.asarray([1.0, 3.0, 5.0, 7.0]) / 3.0 * 2.0**-160
-    bounds = SizeBounds.from_counts([0, 0], [4, 4], n_samples=4, xp=xp.namespace, device=xp.device)
+    bounds = SizeBounds.from_counts([0, 0], [4, 4], n_samples=4, **xp.place)
     found = assign_offline(xp.asarray(scores), bounds)
     exact = float(np.sum(scores[:, 1]))
     assert found.objective != exact

@@ -151,3 +151,11 @@ def test_windows_that_would_change_nothing_are_not_tried(radius, tol, n_windows)
         n_looks, looks[:] = len(looks), []
         solve_reduced(kept, bounds, region, 1e-2, is_over=is_over, options=options)
         assert (n_looks > len(looks)) is (tol < 1e-2)
+
+
+def test_in_the_last_window_all_rows_may_move():
+    """They lead by more than 8^4 times the first window, of 4 temperatures."""
+    kept = all_candidates(score_source(np.asarray([[1.0, 0.0]] * 6)), like=np.zeros(2))
+    bounds, refined = SizeBounds.from_counts([3, 3], n_samples=6), RefinedPrices(np.zeros(2), 1e-5)
+    found, _ = labels_by_paths(kept, bounds, refined, 0.0, 6.0, OPTIONS)
+    assert (found.counts.tolist(), found.gap) == ([3, 3], 0.0)

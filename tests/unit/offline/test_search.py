@@ -75,9 +75,7 @@ def test_a_step_is_repeated_as_often_as_that_lowers_the_dual_value(xp, rng):
         tried = [prices + t * (prices - before) for t in REPEATS]
         numpy_bounds = SizeBounds.from_counts(lower, upper, n_samples=n)
         values = [dual_value(scores, some, numpy_bounds) for some in tried]
-        bounds = SizeBounds.from_counts(
-            lower, upper, n_samples=n, xp=xp.namespace, device=xp.device
-        )
+        bounds = SizeBounds.from_counts(lower, upper, n_samples=n, **xp.place)
         given = (xp.asarray(v) for v in (before, prices))
         found = extrapolated(score_source(xp.asarray(scores)), bounds, *given)
         least = int(np.argmin(values))

@@ -89,9 +89,11 @@ def test_how_many_regions_a_sample_takes(family, k, width, least, most):
 def test_prices_that_stay_where_they_are_cost_no_look(family, n, seed, regions, looks):
     made = FAMILIES[family](n, 100, seed)
     with counted_passes() as passes:
-        initial_region(score_source(made.scores), made.bounds)
+        region = initial_region(score_source(made.scores), made.bounds)
     assert passes["_candidates.row_blocks"] <= regions
     assert passes["_smoothed_dual.evaluate"] <= looks
+    larger = initial_region(score_source(64.0 * made.scores), made.bounds)
+    np.testing.assert_array_equal(larger, 64.0 * np.asarray(region))
 
 
 @pytest.mark.unjudged(reason="it counts passes")
