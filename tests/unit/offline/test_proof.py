@@ -122,6 +122,8 @@ def test_prices_of_bounds_that_are_not_reached_are_lost():
     for prices, lost in (([0.5, 0.5], 1.0), ([-0.25, -0.25], 0.5), ([0.0, 0.0], 0.0)):
         found, _ = proven(kept, slots, np.asarray(prices), bounds, 0.0, OPTIONS)
         assert lost <= found.upper_bound <= lost * (1.0 + 2.0**-45)
+        free, _ = proven(kept, slots, np.asarray(prices), bounds, 0.0, OPTIONS, or_zero=True)
+        assert (free.upper_bound, free.prices.tolist()) == (0.0, [0.0, 0.0])  # which pay nothing
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 1e17])
