@@ -127,6 +127,8 @@ def test_one_cluster_and_one_sample(xp, options):
     ).tolist() == [1]
     forced = assign_offline(scores, counts(xp, 1, [0, 0, 1], [1, 0, 1]), options=options)
     assert to_numpy(forced.labels).tolist() == [2]
+    none = counts(NUMPY, 1, [0, 0, 0], [1, 1, 1])._replace(n_samples=0)
+    assert assign_exact(np.zeros((0, 3)), none, prices=np.zeros(3)).labels.shape == (0,)
 
 
 def test_a_cluster_may_have_to_stay_empty(xp, rng, options):
