@@ -28,6 +28,11 @@ class Library:
     readonly: bool = False
     flags: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def place(self) -> dict[str, Any]:
+        """Arguments by which bounds are made on this library and device."""
+        return {"xp": self.namespace, "device": self.device}
+
     def asarray(self, data: ArrayLike, dtype: Any = None) -> Any:
         """Copy `data` into this library, with NumPy's dtype unless another (by name) is given."""
         array = np.array(data, dtype=dtype, order="C")

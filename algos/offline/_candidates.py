@@ -356,7 +356,7 @@ def all_candidates(source: ScoreSource, *, like: Array) -> Candidates:
     scores = xp.concat(list(source.map_blocks(source.block, like=like, at_least_one=True)))
     allowed, wrong = xp.isfinite(scores), (-1, 0)
     bad = ~xp.all(scores < math.inf, axis=1) | ~xp.any(allowed, axis=1)
-    if scores.shape[0] and bool(xp.any(bad)):
+    if bool(xp.any(bad)):
         first = int(xp.argmax(xp.astype(bad, xp.int8)))
         wrong = group.first_row + first, what_is_wrong(scores[first, :])
     elif not check_range(scores):

@@ -18,9 +18,9 @@ all scores. On m of n rows the bounds are ``(m / n) l_k`` and ``(m / n) u_k``.
    large region hides the clusters that rows have to go to, and prices diverge: the region becomes
    as small as candidates can tell clusters apart (`_region_from_rows`), and follows the prices.
 6. *Repeat* from 2 on a sample of eight times the rows, where the error is about a third, until a
-   sample would cost as much as all rows do. Once prices were accepted without a clamped one or a
-   move, the average of one online pass over the sample takes the place of 2 to 5
-   (`_online_prices`), unless it is in doubt, or no engine passes over rows on this library.
+   sample would cost as much as all rows do. The average of one online pass over the sample takes
+   the place of 2 to 5 (`_online_prices`), unless it is in doubt, as after a region that clamped
+   prices or moved, or no engine passes over rows on this library.
 
 Whether the region was right, the proof says in the end; a wrong one costs time.
 
@@ -172,18 +172,18 @@ def initial_region(
     if before == n or is_over():
         return region
     sample = _sample(rows_of_sample, bounds, n, max_radius, 0.0)  # no price is right at first
-    region, is_settled = _refine_on(sample, region, options)
+    region = _refine_on(sample, region, options)
     for rows in larger:  # step 6
         if is_over():
             break
         averaged = None
-        if is_settled and passes_are_fast(bounds.lower):
+        if passes_are_fast(bounds.lower):
             averaged = averaged_region(rows, bounds, region, before)
         if averaged is not None:
             region = averaged
         else:
             sample = _sample(_kept(rows, bounds), bounds, n, max_radius, options.edge_share * k)
-            region, is_settled = _refine_on(sample, region, options)
+            region = _refine_on(sample, region, options)
         before = rows.group.n_total
     return region
 
@@ -217,13 +217,8 @@ def _kept(sample: ScoreSource, bounds: SizeBounds) -> ScoreSource:
     return kept_in_memory(sample, like=bounds.lower) if is_small else sample
 
 
-def _refine_on(
-    sample: _Sample, region: TrustRegion, options: SolverOptions
-) -> tuple[TrustRegion, bool]:
-    """Steps 2 to 5: the region of the best prices, and whether it is settled.
-
-    It is if it did not move, and clamps no price.
-    """
+def _refine_on(sample: _Sample, region: TrustRegion, options: SolverOptions) -> TrustRegion:
+    """Steps 2 to 5: the region of the best prices."""
     xp = compat.array_namespace(region.center)
     following: _Attempt | None = _Attempt(region, options.sample_width)
     while following is not None:
@@ -235,11 +230,7 @@ def _refine_on(
     # More rows than the first sample's tell no less than the region that held their prices.
     if sample.few and found.n_clamped == 0:
         radius = xp.minimum(radius, held.radius)
-    left = held.radius  # of few prices: they have just left it
-    if found.n_clamped > sample.few:
-        left = _grown(held, found.clamped, sample.max_radius)
-    region = TrustRegion(found.refined.prices, xp.where(found.clamped, left, radius))
-    return region, found.n_clamped == 0 and not attempt.n_moves
+    return TrustRegion(found.refined.prices, xp.where(found.clamped, held.radius, radius))
 
 
 def _refined(sample: _Sample, attempt: _Attempt) -> _Refined:

@@ -119,7 +119,7 @@ def assign_offline(
     check_bounds(bounds)
     check_real("scores", scores)
     check_shape("scores", scores, (bounds.n_samples or "n", bounds.n_clusters))
-    check_same_place(scores=scores, bounds=bounds.lower, prices=prices, price_radius=price_radius)
+    check_same_place(scores=scores, bounds=bounds.lower)
     source = score_source(scores, weights)
     return assign_source(
         source,

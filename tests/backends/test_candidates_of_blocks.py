@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 from dualclust.algos.offline._candidates import candidates_of_blocks, select_candidates  # noqa: E402
 from dualclust.backends import torch_lists  # noqa: E402
 from tests.backends.rows import row_id, rows_of  # noqa: E402
+from tests.backends.test_select_candidates import rows_at_the_threshold  # noqa: E402
 from tests.backends.test_torch_engine import Sorts  # noqa: E402
 from tests.compare import to_numpy  # noqa: E402
 from tests.examples import examples  # noqa: E402
@@ -80,18 +81,7 @@ def test_any_number_of_clusters(k, dtype):
 @pytest.mark.parametrize("dtype", KINDS)
 @pytest.mark.parametrize("offset", [0.0, 1000.0, -1000.0])
 def test_clusters_within_rounding_of_the_threshold_are_candidates(dtype, offset):
-    """Each row has a second cluster a few units in the last place from being too far behind."""
-    eps, rng = np.finfo(dtype).eps, np.random.default_rng(0)
-    for _ in range(40):
-        low, width = rng.normal(size=2), rng.exponential(size=2)
-        high = low + width
-        first = offset + rng.normal()
-        size = abs(first + low[0]) + np.abs(np.stack([low, high])).max()
-        edge = first + low[0] - high[1] - rng.choice([0.0, 8.0]) * eps * size
-        step = eps * max(abs(edge), size) / 4.0
-        scores = np.empty((64, 2), dtype)
-        scores[:, 0] = first
-        scores[:, 1] = edge + step * np.arange(-32, 32)
+    for scores, low, high in rows_at_the_threshold(dtype, offset):
         conforms([scores], low, high, 2)
 
 

@@ -28,6 +28,22 @@ def assert_conforms(row, scores, low, high, width):
         np.testing.assert_array_equal(to_numpy(a)[usable], b[usable])
 
 
+def rows_at_the_threshold(dtype, offset):
+    """Yield rows with a second cluster a few units in the last place from being too far behind."""
+    eps, rng = np.finfo(dtype).eps, np.random.default_rng(0)
+    for _ in range(40):
+        low, width = rng.normal(size=2), rng.exponential(size=2)
+        high = low + width
+        first = offset + rng.normal()
+        size = abs(first + low[0]) + np.abs(np.stack([low, high])).max()
+        edge = first + low[0] - high[1] - rng.choice([0.0, 8.0]) * eps * size
+        step = eps * max(abs(edge), size) / 4.0
+        scores = np.empty((64, 2), dtype)
+        scores[:, 0] = first
+        scores[:, 1] = edge + step * np.arange(-32, 32)
+        yield scores, low, high
+
+
 @each_row
 @given(data=st.data(), n=st.integers(1, 6), k=st.integers(1, 9), width=st.integers(2, 10))
 @examples(150)
@@ -67,19 +83,8 @@ def test_any_layout_of_numpy_scores():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("offset", [0.0, 1000.0, -1000.0])
 def test_clusters_within_rounding_of_the_threshold_are_candidates(row, dtype, offset):
-    """Each row has a second cluster a few units in the last place from being too far behind."""
-    eps, rng = np.finfo(dtype).eps, np.random.default_rng(0)
     both = 0
-    for _ in range(40):
-        low, width = rng.normal(size=2), rng.exponential(size=2)
-        high = low + width
-        first = offset + rng.normal()
-        size = abs(first + low[0]) + np.abs(np.stack([low, high])).max()
-        edge = first + low[0] - high[1] - rng.choice([0.0, 8.0]) * eps * size
-        step = eps * max(abs(edge), size) / 4.0
-        scores = np.empty((64, 2), dtype)
-        scores[:, 0] = first
-        scores[:, 1] = edge + step * np.arange(-32, 32)
+    for scores, low, high in rows_at_the_threshold(dtype, offset):
         assert_conforms(row, scores, low, high, 2)
         found = select_candidates.reference(scores, low, high, width=2)[2]
         both += int((found == 2).sum())

@@ -33,20 +33,22 @@ def random_candidates(seed, n, k, width):
 
 
 def assert_conforms(row, name, *given_arrays, **options):
-    expected = KERNELS[name].reference(*given_arrays, **options)
+    """Of an engine, and of the text on the arrays of its library."""
+    text = KERNELS[name].reference
     asarray = (lambda a: a) if row.library == "numpy" else row.arrays().asarray
-    found = row.engine()(*map(asarray, given_arrays), **options)
-    assert isinstance(found, tuple) == isinstance(expected, tuple)
-    if not isinstance(expected, tuple):
-        expected, found = (expected,), (found,)
-    for a, b in zip(found[:3], expected[:3], strict=True):
-        np.testing.assert_allclose(to_numpy(a), b, rtol=1e-9, atol=1e-9)
-    if name == "soft_counts":  # rows and entries may be left out that have no curvature
-        k, lists = given_arrays[2].shape[0], tuple(map(to_numpy, found[3:]))
-        assert lists[0].shape == lists[1].shape
-        matrices = [curvature.reference(*a, n_clusters=k) for a in (lists, expected[3:])]
-        np.testing.assert_allclose(*matrices, rtol=1e-9, atol=1e-9)
-    return expected
+    expected = text(*given_arrays, **options)
+    for compute in (row.engine(), text):
+        found = compute(*map(asarray, given_arrays), **options)
+        assert isinstance(found, tuple) == isinstance(expected, tuple)
+        a, b = (v if isinstance(v, tuple) else (v,) for v in (found, expected))
+        for one, other in zip(a[:3], b[:3], strict=True):
+            np.testing.assert_allclose(to_numpy(one), other, rtol=1e-9, atol=1e-9)
+        if name == "soft_counts":  # rows and entries may be left out that have no curvature
+            k, lists = given_arrays[2].shape[0], tuple(map(to_numpy, a[3:]))
+            assert lists[0].shape == lists[1].shape
+            matrices = [curvature.reference(*two, n_clusters=k) for two in (lists, b[3:])]
+            np.testing.assert_allclose(*matrices, rtol=1e-9, atol=1e-9)
+    return expected if isinstance(expected, tuple) else (expected,)
 
 
 def shares_of(values, clusters, prices, temperature):

@@ -312,15 +312,9 @@ class Loads(Problem):
                 assert max(best - found.objective, found.upper_bound - best) <= 1e-6
 
 
-MACHINES = [Groups, RowsOut, Links, Loads]
-
-
-@pytest.mark.parametrize("machine", MACHINES)
-def test_changes_in_any_order(machine):
-    run_state_machine_as_test(machine, settings=SHORT)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("machine", MACHINES)
-def test_changes_in_any_order_at_length(machine):
-    run_state_machine_as_test(machine, settings=LONG)
+@pytest.mark.parametrize("machine", [Groups, RowsOut, Links, Loads])
+@pytest.mark.parametrize(
+    "within", [SHORT, pytest.param(LONG, marks=pytest.mark.slow)], ids=["short", "long"]
+)
+def test_changes_in_any_order(machine, within):
+    run_state_machine_as_test(machine, settings=within)

@@ -220,15 +220,9 @@ class Training(RuleBasedStateMachine):
             assert_equal(self.label.counts.numpy(), self.counts[-1].astype(np.int64))
 
 
-MACHINES = [GroupedStream, Training]
-
-
-@pytest.mark.parametrize("machine", MACHINES)
-def test_batches_in_any_order(machine):
-    run_state_machine_as_test(machine, settings=SHORT)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("machine", MACHINES)
-def test_batches_in_any_order_at_length(machine):
-    run_state_machine_as_test(machine, settings=LONG)
+@pytest.mark.parametrize("machine", [GroupedStream, Training])
+@pytest.mark.parametrize(
+    "within", [SHORT, pytest.param(LONG, marks=pytest.mark.slow)], ids=["short", "long"]
+)
+def test_batches_in_any_order(machine, within):
+    run_state_machine_as_test(machine, settings=within)

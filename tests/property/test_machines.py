@@ -42,6 +42,7 @@ N, K = 16, 3
 BOUNDS = SizeBounds.from_counts([2] * K, [9] * K, n_samples=N)
 STEPS = StepRule(0.25, 2)
 SHORT = settings(max_examples=12, stateful_step_count=12)
+LONG = settings(max_examples=500, stateful_step_count=40)
 
 
 class Stream(RuleBasedStateMachine):
@@ -187,14 +188,11 @@ class Folder(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("machine", [Stream, Checkpoints, Folder])
-def test_steps_in_any_order(machine):
-    run_state_machine_as_test(machine, settings=SHORT)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("machine", [Stream, Checkpoints, Folder])
-def test_steps_in_any_order_at_length(machine):
-    run_state_machine_as_test(machine, settings=settings(max_examples=500, stateful_step_count=40))
+@pytest.mark.parametrize(
+    "within", [SHORT, pytest.param(LONG, marks=pytest.mark.slow)], ids=["short", "long"]
+)
+def test_steps_in_any_order(machine, within):
+    run_state_machine_as_test(machine, settings=within)
 
 
 class Forgetful(Stream):

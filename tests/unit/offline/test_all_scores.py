@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
+from benchmarks.families import FAMILIES
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import DeviceMismatchError, InvalidValueError
 from dualclust.algos.offline import SolverOptions, _all_scores
 from dualclust.algos.offline._all_scores import raise_no_labels
 from dualclust.algos.offline._reduced import ReducedSolution
-from dualclust.algos.offline.assignment import assign_offline, assign_source
+from dualclust.algos.offline.assignment import assign_exact, assign_offline, assign_source
 from dualclust.algos.scores.sources import score_source
+from tests.passes import counted_passes
 
 N, K = 20, 5
 ZERO, ONES = np.zeros(K), np.ones(K)
@@ -46,3 +48,12 @@ def test_tolerances_prices_and_bounds_that_are_refused():
 def test_the_error_names_what_all_scores_would_take():
     with pytest.raises(InvalidValueError, match=r"268435456 scores are more than .*about 4 GiB"):
         raise_no_labels(2**28, SolverOptions())
+
+
+def test_the_best_prices_of_a_small_problem_spare_looks_at_its_candidates():
+    made, prices, looks = FAMILIES["crowded"](2_000, 32, 1), None, []
+    for _ in range(2):
+        with counted_passes() as passes:
+            prices = assign_exact(made.scores, made.bounds, prices=prices).prices
+        looks.append(passes["_smoothed_dual.evaluate"])
+    assert 2 * looks[1] <= looks[0]

@@ -24,11 +24,11 @@ from dualclust.algos.offline.assignment import (
     assign_offline,
     assign_source,
 )
-from dualclust.algos.online.certificates import dual_value, violation
 from dualclust.algos.scores.sources import feature_source, product_source
 from tests.compare import assert_same_kind, to_numpy
 from tests.examples import examples
 from tests.libraries import LIBRARIES
+from tests.offline_results import check
 from tests.problems import best_value, cone_features, counted_bounds, float_streams
 
 NUMPY = LIBRARIES[0]
@@ -36,13 +36,11 @@ NUMPY = LIBRARIES[0]
 
 def ratios(xp, n, k, **options):
     options = {"lower": 0.75, "upper": 1.25, "rounding": "outward"} | options
-    return xp.freeze(
-        SizeBounds.from_ratios(k, n_samples=n, xp=xp.namespace, device=xp.device, **options)
-    )
+    return xp.freeze(SizeBounds.from_ratios(k, n_samples=n, **xp.place, **options))
 
 
 def counts(xp, n, lower, upper):
-    bounds = SizeBounds.from_counts(lower, upper, n_samples=n, xp=xp.namespace, device=xp.device)
+    bounds = SizeBounds.from_counts(lower, upper, n_samples=n, **xp.place)
     return xp.freeze(bounds)
 
 
@@ -53,28 +51,6 @@ FEW = SolverOptions(full_entries=0, pass_width=2)
 @pytest.fixture(params=[DEFAULT_OPTIONS, FEW], ids=["all clusters", "few candidates"])
 def options(request):
     return request.param
-
-
-def check(found, scores, bounds, weights=None):
-    """Everything that a result states about itself, recomputed from the scores."""
-    s, labels, sizes = (to_numpy(a) for a in (scores, found.labels, found.counts))
-    s = s.astype(np.float64) * (1.0 if weights is None else weights[:, None])
-    n, k = s.shape
-    assert labels.shape == (n,)
-    assert labels.dtype == np.int64
-    np.testing.assert_array_equal(np.bincount(labels, minlength=k), sizes)
-    assert violation(found.counts, bounds) == found.violation == 0
-    scale = n * np.abs(s[np.isfinite(s)]).max() + 1e-300
-    assert found.objective == pytest.approx(s[np.arange(n), labels].sum(), abs=1e-12 * scale)
-    # No prices can prove more than the value of some labels, and these prove the bound stated.
-    prices = to_numpy(found.prices)
-    best = dual_value(s, prices, SizeBounds.from_counts(bounds.lower, bounds.upper, n_samples=n))
-    slack = 1e-12 * (scale + n * np.abs(prices).sum())
-    assert best >= found.objective - slack
-    assert found.upper_bound >= found.objective - slack
-    if found.status == "optimal":
-        assert best == pytest.approx(found.objective, abs=slack)
-    return best
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -151,6 +127,8 @@ def test_one_cluster_and_one_sample(xp, options):
     ).tolist() == [1]
     forced = assign_offline(scores, counts(xp, 1, [0, 0, 1], [1, 0, 1]), options=options)
     assert to_numpy(forced.labels).tolist() == [2]
+    none = counts(NUMPY, 1, [0, 0, 0], [1, 1, 1])._replace(n_samples=0)
+    assert assign_exact(np.zeros((0, 3)), none, prices=np.zeros(3)).labels.shape == (0,)
 
 
 def test_a_cluster_may_have_to_stay_empty(xp, rng, options):
@@ -184,19 +162,15 @@ def test_complementary_slackness(rng, options):
     assert (priced.max(axis=1) - chosen).max() <= 1e-12
 
 
-class TestWeights:
+def test_weights_scale_the_rows(xp, rng, options):
     """A weight multiplies what a sample counts in the objective, not in the sizes."""
-
-    def test_they_scale_the_rows(self, xp, rng, options):
-        scores, weights = rng.normal(size=(40, 4)), rng.exponential(size=40)
-        weights[:5] = 0.0
-        bounds = ratios(xp, 40, 4)
-        found = assign_exact(
-            xp.asarray(scores), bounds, weights=xp.asarray(weights), options=options
-        )
-        check(found, scores, bounds, weights)
-        scaled = assign_exact(xp.asarray(scores * weights[:, None]), bounds, options=options)
-        assert found.objective == pytest.approx(scaled.objective, abs=1e-12)
+    scores, weights = rng.normal(size=(40, 4)), rng.exponential(size=40)
+    weights[:5] = 0.0
+    bounds = ratios(xp, 40, 4)
+    found = assign_exact(xp.asarray(scores), bounds, weights=xp.asarray(weights), options=options)
+    check(found, scores, bounds, weights)
+    scaled = assign_exact(xp.asarray(scores * weights[:, None]), bounds, options=options)
+    assert found.objective == pytest.approx(scaled.objective, abs=1e-12)
 
 
 class TestForbiddenPairs:
@@ -239,19 +213,17 @@ class TestForbiddenPairs:
         assert to_numpy(found.labels).tolist() == [0, 1, 1]
 
 
-class TestProducts:
+def test_products_are_equal_to_the_matrix(xp, options):
     """Scores that are multiplied a block at a time."""
-
-    def test_equal_to_the_matrix(self, xp, options):
-        x, c = cone_features(300, 0, d=8), cone_features(5, 1, d=8)
-        bounds = ratios(xp, 300, 5)
-        offsets = np.linspace(-0.1, 0.1, 5)
-        source = product_source(
-            feature_source(xp.asarray(x)), xp.asarray(c), offsets=xp.asarray(offsets)
-        )
-        found = assign_source(source, bounds, tol=0.0, options=options)
-        check(found, x @ c.T + offsets, bounds)
-        assert found.status == "optimal"
+    x, c = cone_features(300, 0, d=8), cone_features(5, 1, d=8)
+    bounds = ratios(xp, 300, 5)
+    offsets = np.linspace(-0.1, 0.1, 5)
+    source = product_source(
+        feature_source(xp.asarray(x)), xp.asarray(c), offsets=xp.asarray(offsets)
+    )
+    found = assign_source(source, bounds, tol=0.0, options=options)
+    check(found, x @ c.T + offsets, bounds)
+    assert found.status == "optimal"
 
 
 def test_gap_and_status():
@@ -277,7 +249,7 @@ def test_misuse_is_refused(xp, rng):
         broken[place, 1] = bad
         with pytest.raises(InvalidValueError, match=f"row {place} is not so"):
             assign_offline(xp.asarray(broken), bounds)
-    stream = SizeBounds.for_stream(3, xp=xp.namespace, device=xp.device)
+    stream = SizeBounds.for_stream(3, **xp.place)
     with pytest.raises(InvalidValueError, match="known number of samples"):
         assign_offline(scores, stream)
     for n, k in ((19, 3), (20, 4)):

@@ -79,9 +79,7 @@ def test_without_bounds_the_best_cluster_of_each_row_is_optimal():
 
 
 def test_an_optimum_of_0_has_a_gap_of_0(xp, options):
-    bounds = SizeBounds.from_counts(
-        [1, 1, 0], [2, 2, 1], n_samples=3, xp=xp.namespace, device=xp.device
-    )
+    bounds = SizeBounds.from_counts([1, 1, 0], [2, 2, 1], n_samples=3, **xp.place)
     found = assign_exact(xp.asarray(np.zeros((3, 3))), bounds, options=options)
     assert (found.objective, found.gap, found.status) == (0.0, 0.0, "optimal")
 
@@ -104,9 +102,7 @@ class TestWeights:
     def test_of_any_unit_give_the_same_labels(self, xp, rng, dtype, unit, options):
         scores = xp.asarray(rng.normal(size=(40, 4)), dtype)
         weights = 1.0 + rng.integers(0, 4, size=40)
-        bounds = SizeBounds.from_ratios(
-            4, n_samples=40, lower=0.9, upper=1.1, xp=xp.namespace, device=xp.device
-        )
+        bounds = SizeBounds.from_ratios(4, n_samples=40, lower=0.9, upper=1.1, **xp.place)
         plain = assign_exact(scores, bounds, weights=xp.asarray(weights), options=options)
         found = assign_exact(scores, bounds, weights=xp.asarray(weights * unit), options=options)
         np.testing.assert_array_equal(to_numpy(found.labels), to_numpy(plain.labels))
@@ -123,7 +119,7 @@ class TestWeights:
 
     def test_of_0_leave_a_forbidden_pair_forbidden(self, xp):
         scores = xp.asarray([[0.0, -math.inf], [0.0, 1.0]])
-        bounds = SizeBounds.from_counts([1, 1], n_samples=2, xp=xp.namespace, device=xp.device)
+        bounds = SizeBounds.from_counts([1, 1], n_samples=2, **xp.place)
         found = assign_exact(scores, bounds, weights=xp.asarray([0.0, 1.0]))
         assert to_numpy(found.labels).tolist() == [0, 1]
 
@@ -178,7 +174,7 @@ class TestScales:
 
     @pytest.mark.parametrize("value", [-1e308, 1.7e308])
     def test_a_sum_that_float64_does_not_hold_is_an_error(self, value, xp, options):
-        bounds = SizeBounds.from_counts([0] * 3, n_samples=2, xp=xp.namespace, device=xp.device)
+        bounds = SizeBounds.from_counts([0] * 3, n_samples=2, **xp.place)
         with pytest.raises(InvalidValueError, match="the labels stay the same"):
             assign_exact(xp.asarray(np.full((2, 3), value)), bounds, options=options)
 
@@ -199,7 +195,7 @@ class TestScales:
 def test_products_that_overflow_are_no_forbidden_pairs(xp):
     rows = xp.asarray(np.full((4, 2), 1e20), "float32")
     centers = xp.asarray(np.asarray([[1e-20, 0.0], [-1e20, 0.0]]), "float32")
-    bounds = SizeBounds.from_counts([1, 1], n_samples=4, xp=xp.namespace, device=xp.device)
+    bounds = SizeBounds.from_counts([1, 1], n_samples=4, **xp.place)
     ignored = np.errstate(over="ignore")  # numpy warns as well
     with ignored, pytest.raises(InvalidValueError, match="one that overflows") as error:
         assign_source(product_source(feature_source(rows), centers), bounds)
@@ -209,9 +205,7 @@ def test_products_that_overflow_are_no_forbidden_pairs(xp):
 class TestSources:
     def test_rows_that_are_not_those_of_the_bounds_are_refused(self, xp, rng):
         source = score_source(xp.asarray(rng.normal(size=(20, 3))))
-        bounds = SizeBounds.from_ratios(
-            3, n_samples=21, lower=0.5, xp=xp.namespace, device=xp.device
-        )
+        bounds = SizeBounds.from_ratios(3, n_samples=21, lower=0.5, **xp.place)
         with pytest.raises(InvalidValueError, match=r"of the 20 rows of the source, got .* 21"):
             assign_source(source, bounds)
 

@@ -75,10 +75,10 @@ def solve(scores, counts, **options):
 
 
 def test_rows_that_are_alike_move_together_and_the_first_of_them():
-    scores = np.repeat(np.asarray([[1.0, 0.5, 0.0], [1.0, 0.0, 0.75]]), 50, axis=0)
-    slots, prices, moved, n_paths, is_stuck = solve(scores, [30, 40, 30])
-    assert (moved, n_paths, is_stuck) == (70, 2, False)
-    assert slots.tolist() == [1] * 40 + [0] * 10 + [2] * 30 + [0] * 20
+    scores = np.repeat(np.asarray([[1.0, 0.5, 0.0], [1.0, 0.0, 0.75]]), 2_000, axis=0)
+    slots, prices, moved, n_paths, is_stuck = solve(scores, [1_200, 1_600, 1_200])
+    assert (moved, n_paths, is_stuck) == (2_800, 2, False)
+    assert slots.tolist() == [1] * 1_600 + [0] * 400 + [2] * 1_200 + [0] * 800
     assert (prices - prices[0]).tolist() == [0.0, 0.5, 0.25]
 
 

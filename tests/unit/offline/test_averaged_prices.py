@@ -77,15 +77,15 @@ def test_a_forbidden_pair_costs_its_cluster():
     assert found[j] > free[j] + 0.05
 
 
-CENTER, RADIUS = np.asarray([0.5, -0.25, 0.0]), np.asarray([0.25, 0.5, 1.0])
+CENTER, RADIUS = np.asarray([[0.5, -0.25, 0.0, 1.0, 0.0], [0.25, 0.5, 1.0, 2.0, 1.0]])
 
 
 def region_of(monkeypatch, prices, change):
     """The region of given averages of 400 of 1,000 rows, from that of 100 rows."""
     averages = AveragedPrices(np.asarray(prices), np.asarray(change))
     monkeypatch.setattr(_online_prices, "averaged_prices", lambda *_: averages)
-    sample = score_source(np.random.default_rng(0).normal(size=(400, 3)))
-    bounds = SizeBounds.from_ratios(3, n_samples=1000)
+    sample = score_source(np.random.default_rng(0).normal(size=(400, 5)))
+    bounds = SizeBounds.from_ratios(5, n_samples=1000)
     return averaged_region(sample, bounds, TrustRegion(CENTER, RADIUS), 100)
 
 
@@ -94,23 +94,24 @@ FALL = math.sqrt((1 / 400 - 1 / 1000) / (1 / 100 - 1 / 1000))
 
 def test_the_radius_falls_as_the_error_of_counts(monkeypatch):
     prices = CENTER + 0.5 * RADIUS
-    found = region_of(monkeypatch, prices, np.zeros(3))
+    found = region_of(monkeypatch, prices, np.zeros(5))
     np.testing.assert_array_equal(found.center, prices)
     np.testing.assert_allclose(found.radius, LOSS * FALL * RADIUS, rtol=1e-12)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-@pytest.mark.parametrize("k", range(3))
+@pytest.mark.parametrize("k", range(5))
 def test_prices_that_went_far_are_in_doubt(k, sign, monkeypatch):
     for part, is_known in ((0.99 * FARTHEST, True), (1.01 * FARTHEST, False)):
-        prices = CENTER + sign * part * RADIUS * (np.arange(3) == k)
-        assert (region_of(monkeypatch, prices, np.zeros(3)) is not None) is is_known
+        prices = CENTER + sign * part * RADIUS * (np.arange(5) == k)
+        assert (region_of(monkeypatch, prices, np.zeros(5)) is not None) is is_known
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_prices_that_have_not_arrived_are_in_doubt(sign, monkeypatch):
     new = LOSS * FALL * RADIUS
     for part, is_known in ((0.99 * RESTLESS, True), (1.01 * RESTLESS, False)):
-        assert (region_of(monkeypatch, CENTER, sign * part * new) is not None) is is_known
-    alone = math.sqrt(3.0) * 0.99 * RESTLESS * new * np.asarray([0.0, 1.0, 0.0])
-    assert region_of(monkeypatch, CENTER, alone) is not None  # the mean of the squares counts
+        alone = math.sqrt(5.0) * new * (np.arange(5) == 1)  # the mean of the squares counts
+        for change in (new, alone):
+            found = region_of(monkeypatch, CENTER, sign * part * change)
+            assert (found is not None) is is_known

@@ -21,22 +21,17 @@ PASSES = SolverOptions(few_clusters=0)
 
 
 def test_which_problems_have_few_clusters():
-    like = np.zeros(1)
+    """Without an engine for paths, those that are solved in full anyway."""
+    like, strict = np.zeros(1), pytest.importorskip("array_api_strict").zeros(1)
     assert is_small(2**14, 16, DEFAULT_OPTIONS, like)
     assert not is_small(2**14 + 1, 16, DEFAULT_OPTIONS, like)
     assert not is_small(1000, 17, DEFAULT_OPTIONS, like)
     assert not is_small(1000, 2, SolverOptions(full_entries=0), like)
-
-
-def test_without_an_engine_for_paths_few_are_those_that_are_solved_in_full():
-    like = np.zeros(1)
-    for engineless in ("reference", "strict"):
-        other = pytest.importorskip("array_api_strict").zeros(1) if engineless == "strict" else like
-        with engine("reference" if engineless == "reference" else "auto"):
+    for name, other in (("reference", like), ("auto", strict)):
+        with engine(name):
             assert is_small(2**12, 16, DEFAULT_OPTIONS, other)
             assert not is_small(2**12 + 1, 16, DEFAULT_OPTIONS, other)
             assert not is_small(1, 2, PASSES, other)
-    assert is_small(2**12 + 1, 16, DEFAULT_OPTIONS, like)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +120,14 @@ def test_labels_with_a_gap_are_left_to_others(monkeypatch):
         again = solve_few(score_source(scores), bounds, None, 0.25)
         assert (again is None) == (wanted is None)
         assert again is None or again.labels is wanted.labels
+
+
+def test_rows_that_lead_by_far_move_in_the_second_window():
+    """The first is an eighth of the range of scores; the clock is asked after it."""
+    scores, looks = np.asarray([[1.0, 0.9]] + [[1.0, 0.4]] * 9), []
+    bounds = SizeBounds.from_counts([5, 5], n_samples=10)
+    solve_few(score_source(scores), bounds, np.zeros(2), 0.0, is_over=lambda: looks.append(1))
+    assert len(looks) == 1
 
 
 def test_ranks_find_what_one_finds_alone():

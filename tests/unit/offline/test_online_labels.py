@@ -10,39 +10,28 @@ from dualclust.algos.core.errors import InvalidValueError
 from dualclust.algos.offline import SolverOptions
 from dualclust.algos.offline._online_labels import assign_in_passes
 from dualclust.algos.offline.assignment import assign_exact, assign_offline, assign_source
-from dualclust.algos.online.certificates import dual_value
 from dualclust.algos.scores import sources, turns
 from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.algos.scores.sources import score_source
 from tests.compare import assert_same_kind, to_numpy
+from tests.libraries import LIBRARIES
+from tests.offline_results import check as check_result
 from tests.problems import cone_scores
 from tests.thread_ranks import groups_on_threads
 
 
 def ratios(xp, n, k):
-    return SizeBounds.from_ratios(
-        k, n_samples=n, lower=0.9, upper=1.1, xp=xp.namespace, device=xp.device
-    )
+    return SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1, **xp.place)
 
 
 def check(found, scores, bounds):
-    """Labels inside, and the objective and the bound on either side of the optimum."""
-    labels, n = to_numpy(found.labels), len(scores)
-    counts = np.bincount(labels, minlength=scores.shape[1])
-    np.testing.assert_array_equal(counts, to_numpy(found.counts))
-    assert (counts >= to_numpy(bounds.lower)).all()
-    assert (counts <= to_numpy(bounds.upper)).all()
-    assert found.violation == 0
-    assert found.objective == pytest.approx(float(scores[np.arange(n), labels].sum()), rel=1e-6)
-    same = SizeBounds.from_counts(
-        to_numpy(bounds.lower).tolist(), n_samples=n, upper=to_numpy(bounds.upper).tolist()
-    )
-    best = assign_exact(scores, same).objective
+    """Objective and bound are those stated, and on either side of the optimum."""
+    proven = check_result(found, scores, bounds)
+    limits = (to_numpy(v).tolist() for v in (bounds.lower, bounds.upper))
+    best = assign_exact(scores, SizeBounds.from_counts(*limits, n_samples=len(scores))).objective
     assert found.objective <= best + 1e-6 * abs(best)
     assert found.upper_bound >= best - 1e-6 * abs(best)
-    assert found.upper_bound == pytest.approx(
-        dual_value(scores, to_numpy(found.prices), same), rel=1e-6
-    )
+    assert found.upper_bound == pytest.approx(proven, rel=1e-6)
     return best
 
 
@@ -57,20 +46,16 @@ def test_online_passes_end_inside_with_a_proof(xp, rng, make):
         found = assign_in_passes(score_source(xp.asarray(scores)), bounds, xp.asarray(prices))
         check(found, scores, bounds)
         assert_same_kind(found.labels, xp.asarray(np.zeros(n, dtype=np.int64)))
-    good = assign_exact(scores, ratios_of_numpy(n, k)).prices
+    good = assign_exact(scores, ratios(LIBRARIES[0], n, k)).prices
     found = assign_in_passes(score_source(xp.asarray(scores)), bounds, xp.asarray(good))
     best = check(found, scores, bounds)
     assert found.upper_bound <= best + 1e-6 * abs(best)  # optimal prices prove the optimum
     assert found.gap < 0.05
 
 
-def ratios_of_numpy(n, k):
-    return SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
-
-
 def test_a_forbidden_pair_that_labels_would_need_gives_none(xp):
     scores = np.asarray([[1.0, 0.0, 0.0]] * 3 + [[1.0, -math.inf, 0.0]] * 3)
-    bounds = SizeBounds.from_counts([2, 2, 0], n_samples=6, xp=xp.namespace, device=xp.device)
+    bounds = SizeBounds.from_counts([2, 2, 0], n_samples=6, **xp.place)
     prices = xp.asarray(np.asarray([0.0, -9.0, -9.0]))
     assert assign_in_passes(score_source(xp.asarray(scores)), bounds, prices) is None
     eager = assign_in_passes(
@@ -92,9 +77,7 @@ def with_fixed_rows(scores, share, seed):
 @pytest.mark.parametrize("share", [0.1, 0.3, 1.0])
 def test_rows_that_may_join_one_cluster_have_their_room(xp, share, lower):
     n, k = 300, 6
-    bounds = SizeBounds.from_ratios(
-        k, n_samples=n, lower=lower, upper=2.0 - lower, xp=xp.namespace, device=xp.device
-    )
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=lower, upper=2.0 - lower, **xp.place)
     prices = xp.asarray(np.zeros(k))
     for seed in range(4):
         scores = np.random.default_rng(seed).normal(size=(n, k)).astype(np.float32)
@@ -133,9 +116,7 @@ def test_labels_beyond_memory_are_an_error_that_says_so(xp, rng):
     n, k = 2000, 8
     scores = (0.05 * rng.normal(size=(n, k))).astype(np.float32)
     scores[1500:, 2:] = -math.inf
-    bounds = SizeBounds.from_counts(
-        [250] * k, [250] * k, n_samples=n, xp=xp.namespace, device=xp.device
-    )
+    bounds = SizeBounds.from_counts([250] * k, [250] * k, n_samples=n, **xp.place)
     with pytest.raises(InvalidValueError, match=r"16000 scores are more than .*tol=0") as error:
         assign_offline(xp.asarray(scores), bounds, options=SMALL)
     assert "last_entries=0" in str(error.value)
@@ -183,12 +164,11 @@ def test_ranks_that_take_turns_change_no_bit(xp, rng, ranks, monkeypatch):
 def test_a_solve_over_ranks_ends_in_turns(rng):
     n, k = 2 * MOST_ROWS + 500, 8
     scores = (0.05 * rng.normal(size=(n, k)) + np.linspace(0.0, 1.0, k)).astype(np.float32)
-    options = SolverOptions(full_entries=0, max_entries=8, last_entries=0, min_sample_rows=500)
-    source, bounds = score_source(scores), ratios_of_numpy(n, k)
-    expected = assign_source(source, bounds, options=options)
+    source, bounds = score_source(scores), ratios(LIBRARIES[0], n, k)
+    expected = assign_source(source, bounds, options=SMALL)
     found = groups_on_threads(
         [0, MOST_ROWS, n],
-        lambda group: assign_source(of_ranks(source, group), bounds, options=options),
+        lambda group: assign_source(of_ranks(source, group), bounds, options=SMALL),
     )
     assert 0.0 < expected.gap < 0.05  # of online passes
     np.testing.assert_array_equal(np.concatenate([one.labels for one in found]), expected.labels)

@@ -17,6 +17,8 @@ from dualclust.algos.offline.assignment import (
 from dualclust.algos.scores.sources import score_source
 from dualclust.algos.scores.statistics import strided_ids
 
+PASSES = replace(DEFAULT_OPTIONS, few_clusters=0)
+
 
 @pytest.mark.parametrize("reach", [1e-300, 4e-9, 4e-3, 4.0, 1e300])
 @pytest.mark.parametrize(
@@ -28,12 +30,11 @@ def test_no_radius_is_wrong(rng, reach, dtype, unit):
     n, k = 9_000, 12
     scores = (unit * rng.normal(size=(n, k))).astype(dtype)
     bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
-    passes = replace(DEFAULT_OPTIONS, few_clusters=0)
-    best = assign_exact(scores, bounds, options=passes)
+    best = assign_exact(scores, bounds, options=PASSES)
     near = best.prices + rng.normal(size=k) * 1e-3 * unit
     radius = np.full(k, reach if reach in (1e-300, 1e300) else reach * unit)
     found = assign_offline(
-        scores, bounds, prices=near, price_radius=radius, tol=0.0, options=passes
+        scores, bounds, prices=near, price_radius=radius, tol=0.0, options=PASSES
     )
     assert (found.gap, found.violation) == (0.0, 0)
     assert abs(found.objective - best.objective) <= found.rounding + best.rounding
@@ -77,10 +78,9 @@ def test_who_has_prices_pays_for_no_pass_without_them(rng):
     scores[np.setdiff1d(np.arange(n), few), 0] += 0.5
     bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.8, upper=1.2)
     assert bounds_may_be_inactive(score_source(scores), bounds)
-    passes = replace(DEFAULT_OPTIONS, few_clusters=0)
-    prices = assign_exact(scores, bounds, options=passes).prices
+    prices = assign_exact(scores, bounds, options=PASSES).prices
     source, read = counting(scores)
-    given = {"prices": prices, "price_radius": np.full(k, 1e-2), "options": passes}
+    given = {"prices": prices, "price_radius": np.full(k, 1e-2), "options": PASSES}
     assert assign_source(source, bounds, **given).gap <= 1e-4
     assert sum(read) < 1.2 * n
 
@@ -91,15 +91,14 @@ def test_each_price_has_a_radius_of_its_own(rng):
     n, k = 20_000, 16
     scores = rng.normal(size=(n, k))
     bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
-    passes = replace(DEFAULT_OPTIONS, few_clusters=0)
-    far = assign_exact(scores, bounds, options=passes).prices
+    far = assign_exact(scores, bounds, options=PASSES).prices
     far[3] -= 0.5
     counted, read = counting(scores)
     own = np.where(np.arange(k) == 3, 0.6, 1e-2)
     n_read = []
     for radius in (own, np.full(k, 1e-2)):
         read.clear()
-        found = assign_source(counted, bounds, prices=far, price_radius=radius, options=passes)
+        found = assign_source(counted, bounds, prices=far, price_radius=radius, options=PASSES)
         assert found.gap <= 1e-4
         n_read.append(sum(read))
     assert n_read[0] < 1.2 * n < n_read[1]
@@ -107,7 +106,7 @@ def test_each_price_has_a_radius_of_its_own(rng):
 
 def test_a_radius_that_says_nothing_is_refused(xp, rng):
     scores, zeros = xp.asarray(rng.normal(size=(6, 2))), np.zeros(2)
-    bounds = SizeBounds.from_ratios(2, n_samples=6, xp=xp.namespace, device=xp.device)
+    bounds = SizeBounds.from_ratios(2, n_samples=6, **xp.place)
     for prices, radius, words in (
         (None, zeros + 1.0, "come with prices, got no prices. To fix this, leave it out"),
         (zeros, zeros[:1] + 1.0, r"price_radius must have shape \(2,\)"),

@@ -122,6 +122,8 @@ def test_prices_of_bounds_that_are_not_reached_are_lost():
     for prices, lost in (([0.5, 0.5], 1.0), ([-0.25, -0.25], 0.5), ([0.0, 0.0], 0.0)):
         found, _ = proven(kept, slots, np.asarray(prices), bounds, 0.0, OPTIONS)
         assert lost <= found.upper_bound <= lost * (1.0 + 2.0**-45)
+        free, _ = proven(kept, slots, np.asarray(prices), bounds, 0.0, OPTIONS, or_zero=True)
+        assert (free.upper_bound, free.prices.tolist()) == (0.0, [0.0, 0.0])  # which pay nothing
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 1e17])
@@ -164,8 +166,8 @@ def test_sums_that_overflow_need_another_unit(signs):
 
 
 def made(objective=3.0, upper=4.0, rounding=0.5, price=-1.5):
-    labels, prices = np.asarray([0, 1]), np.asarray([price, 0.25])
-    return OfflineAssignment(labels, labels, prices, objective, upper, rounding, 0, 0.125)
+    labels, counts, prices = np.asarray([0, 1]), np.asarray([1, 2]), np.asarray([price, 0.25])
+    return OfflineAssignment(labels, counts, prices, objective, upper, rounding, 0, 0.125)
 
 
 def test_a_result_in_the_unit_of_the_scores():
@@ -178,6 +180,9 @@ def test_a_result_in_the_unit_of_the_scores():
         assert found.rounding == math.ldexp(0.5, exponent) + SMALLEST
         assert found.prices.tolist() == [math.ldexp(-1.5, exponent), math.ldexp(0.25, exponent)]
         assert (found.gap, found.violation, found.labels) == (0.125, 0, own.labels)
+    # Each of three rows may have lost a digit, of the coarser unit.
+    for units in ([1000], [10, 1000]):
+        assert in_unit(made(rounding=0.0), *units).rounding == math.ldexp(3.0, 1000 - 1074)
     assert (SMALLEST, rounding_of(1.0)) == (5e-324, 2.0**-46)
 
 

@@ -92,7 +92,7 @@ def test_the_region_holds_back_what_is_stranded(prices, clamped):
 def test_bound_and_labels_are_on_either_side_of_the_optimum(seed, width):
     """However little the candidates hold; labels come where what was truncated is worth little."""
     rng = np.random.default_rng(seed)
-    scores = rng.normal(size=(N, K))
+    scores = rng.normal(size=(N, K)) - 3.0 * (seed % 2)
     lower, upper = np.asarray([6, 7, 8, 5, 4]), np.asarray([9, 9, 12, 9, 8])
     bounds = SizeBounds.from_counts(lower, upper, n_samples=N)
     best, _, prices = best_plan(scores, lower, upper)
@@ -151,3 +151,11 @@ def test_windows_that_would_change_nothing_are_not_tried(radius, tol, n_windows)
         n_looks, looks[:] = len(looks), []
         solve_reduced(kept, bounds, region, 1e-2, is_over=is_over, options=options)
         assert (n_looks > len(looks)) is (tol < 1e-2)
+
+
+def test_in_the_last_window_all_rows_may_move():
+    """They lead by more than 8^4 times the first window, of 4 temperatures."""
+    kept = all_candidates(score_source(np.asarray([[1.0, 0.0]] * 6)), like=np.zeros(2))
+    bounds, refined = SizeBounds.from_counts([3, 3], n_samples=6), RefinedPrices(np.zeros(2), 1e-5)
+    found, _ = labels_by_paths(kept, bounds, refined, 0.0, 6.0, OPTIONS)
+    assert (found.counts.tolist(), found.gap) == ([3, 3], 0.0)

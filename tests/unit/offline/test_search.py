@@ -75,9 +75,7 @@ def test_a_step_is_repeated_as_often_as_that_lowers_the_dual_value(xp, rng):
         tried = [prices + t * (prices - before) for t in REPEATS]
         numpy_bounds = SizeBounds.from_counts(lower, upper, n_samples=n)
         values = [dual_value(scores, some, numpy_bounds) for some in tried]
-        bounds = SizeBounds.from_counts(
-            lower, upper, n_samples=n, xp=xp.namespace, device=xp.device
-        )
+        bounds = SizeBounds.from_counts(lower, upper, n_samples=n, **xp.place)
         given = (xp.asarray(v) for v in (before, prices))
         found = extrapolated(score_source(xp.asarray(scores)), bounds, *given)
         least = int(np.argmin(values))
@@ -183,6 +181,7 @@ def test_a_loose_gap_is_that_of_an_online_pass_where_passes_are_fast():
     [
         ({}, None, Phase.WIDEN, True),
         ({"max_entries": 6 * 2_048, "entries_per_row": 0.0}, None, Phase.FOLLOW, True),
+        ({"pass_width": 2, "min_sample_rows": 256}, None, Phase.FOLLOW, True),
         # Of a region that truncates most rows nothing is learned.
         (
             {"pass_width": 4, "max_entries": 8 * 2_048, "entries_per_row": 0.0},
@@ -192,7 +191,7 @@ def test_a_loose_gap_is_that_of_an_online_pass_where_passes_are_fast():
         ),
         ({"max_passes": 1}, 1e-9, Phase.WIDEN, False),
     ],
-    ids=["wide", "little memory", "radius too large", "radius too small"],
+    ids=["wide", "little memory", "most truncated", "radius too large", "radius too small"],
 )
 def test_how_a_search_begins_and_ends(options, radius, begins, is_proven):
     n, k = 2_048, 48
@@ -200,7 +199,7 @@ def test_how_a_search_begins_and_ends(options, radius, begins, is_proven):
     bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
     prices = None if radius is None else np.zeros(k)
     own = None if radius is None else np.full(k, radius)
-    made = SolverOptions(full_entries=0, **options)
+    made = SolverOptions(full_entries=0, sample_rows_per_cluster=1, **options)
     problem = Problem(score_source(scores), bounds, 1e-4, made, own)
     search = _started(problem, prices)
     assert search.phase is begins

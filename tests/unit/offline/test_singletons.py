@@ -86,9 +86,7 @@ def test_singletons_get_their_cluster_and_the_others_are_labeled_in_their_order(
         [-2.0, NEVER, 9.0],
         [7.0, NEVER, NEVER],
     ]
-    bounds = SizeBounds.from_counts(
-        [0, 0, 0], [3, 3, 2], n_samples=3, xp=library.namespace, device=library.device
-    )
+    bounds = SizeBounds.from_counts([0, 0, 0], [3, 3, 2], n_samples=3, **library.place)
     labels, state = assign_remaining(
         library.asarray(scores), bounds, init_state(bounds), StepRule(2.0**-20)
     )

@@ -103,12 +103,13 @@ def test_conjugate_gradients_solve_the_system_of_many_clusters(rng):
 
 
 def test_errors_of_prices_by_their_definition(rng):
-    own, prices, share = made(rng, radius=1.5), rng.normal(size=K), 0.25
-    point = evaluate(own, prices, T)
-    scatter = np.sqrt(np.maximum(point.counts, 1.0) * (1.0 - share))
+    own, prices, share = made(rng, radius=1.5), rng.normal(size=K) / 4.0, 0.9
+    scatter = np.sqrt(np.maximum(counts := evaluate(own, prices, T).counts, 1.0) * (1.0 - share))
     # Corners hold no price whose count may leave the bounds; the radius, 1.5, is the standard
     # deviation known before.
-    room = np.minimum(point.counts - own.lower, own.upper - point.counts) / scatter
+    below, above = np.asarray([[5.0, 5.0, 3.0, 3.0], [5.0, 3.0, 5.0, 3.0]])
+    own = own._replace(lower=counts - below * scatter, upper=counts + above * scatter)
+    point, room = evaluate(own, prices, T), np.minimum(below, above)
     rows = T * curvature_by_differences(own, prices) - np.diag(point.corner * (room <= 4.0))
     matrix = rows + np.eye(K) * T * scatter.mean() / 1.5
     draws = random_signs((8, K), key=0, xp=NUMPY.namespace, device=None) * scatter

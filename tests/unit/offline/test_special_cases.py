@@ -27,9 +27,7 @@ def test_bounds_that_the_best_clusters_can_meet(library):
         ([0, 0, 0], [6, 0, 6], False),
         ([0, 2, 0], [6, 6, 6], False),
     ):
-        bounds = SizeBounds.from_counts(
-            lower, upper, n_samples=6, xp=library.namespace, device=library.device
-        )
+        bounds = SizeBounds.from_counts(lower, upper, n_samples=6, **library.place)
         assert bounds_may_be_inactive(source, bounds) is expected
         found = labels_without_prices(source, bounds, 0.0, DEFAULT_OPTIONS)
         assert (found is not None) is expected

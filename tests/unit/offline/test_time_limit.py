@@ -15,7 +15,7 @@ from dualclust.algos.offline import SolverOptions, assign_exact, assign_offline
 from dualclust.algos.offline.assignment import assign_source
 from dualclust.algos.scores.deadline import Deadline
 from dualclust.algos.scores.sources import score_source
-from tests.compare import to_numpy
+from tests.offline_results import check as check_result
 from tests.thread_ranks import groups_on_threads
 
 N, K = 8_000, 32
@@ -50,29 +50,19 @@ def smaller():
 
 
 def check(found, scores, bounds, best):
-    counts = np.bincount(to_numpy(found.labels), minlength=K)
-    assert (np.asarray(bounds.lower) <= counts).all()
-    assert (counts <= np.asarray(bounds.upper)).all()
-    labels = to_numpy(found.labels)[:, None]
-    value = float(np.take_along_axis(scores, labels, axis=1).sum(dtype=np.float64))
-    assert found.objective == pytest.approx(value, rel=1e-12)
+    check_result(found, scores, bounds)
     assert found.objective <= best.objective * (1.0 + 1e-12)
     assert found.upper_bound >= best.objective * (1.0 - 1e-12)
 
 
 def test_no_time_at_all_leaves_labels_of_online_passes(xp, smaller):
     scores, bounds, best = smaller
-    own = SizeBounds.from_counts(
-        np.asarray(bounds.lower).tolist(),
-        np.asarray(bounds.upper).tolist(),
-        n_samples=len(scores),
-        xp=xp.namespace,
-        device=xp.device,
-    )
+    limits = (np.asarray(v).tolist() for v in (bounds.lower, bounds.upper))
+    own = SizeBounds.from_counts(*limits, n_samples=len(scores), **xp.place)
     found = assign_offline(xp.asarray(scores), own, tol=0.0, time_limit=0.0)
     assert (found.phase, found.status) == ("online passes", "within gap")
     assert 0.0 < found.gap < 0.5
-    check(found, scores, bounds, best)
+    check(found, scores, own, best)
 
 
 def test_whenever_it_ends_the_labels_are_inside_and_the_gap_is_proven(crowded):

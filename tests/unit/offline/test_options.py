@@ -1,7 +1,7 @@
 """Options at their extremes: labels and proofs as by any others, or an error with the rule."""
 
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -24,9 +24,7 @@ SMALL = {
 
 
 def counted(xp, counts):
-    return SizeBounds.from_counts(
-        counts, counts, n_samples=sum(counts), xp=xp.namespace, device=xp.device
-    )
+    return SizeBounds.from_counts(counts, counts, n_samples=sum(counts), **xp.place)
 
 
 @pytest.mark.parametrize(
@@ -78,6 +76,16 @@ def test_least_values_of_all_options_at_once():
         assert best - found.objective <= 2.0 * found.gap * max(abs(best), found.upper_bound) + 1e-12
 
 
+@pytest.mark.parametrize(("each", "phase"), [(0.0, "online passes"), (6.0, "candidates")])
+def test_rows_may_keep_so_many_candidates_each_where_that_is_more_in_all(each, phase):
+    n, k = 1_000, 100
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+    options = SolverOptions(full_entries=0, retry_entries=0, max_entries=9, entries_per_row=each)
+    options = replace(options, last_entries=8 * n)
+    found = assign_offline(np.random.default_rng(0).normal(size=(n, k)), bounds, options=options)
+    assert (found.phase, found.gap <= 1e-4) == (phase, each > 0.0)
+
+
 def test_a_gap_of_rounding_alone_is_finite(xp):
     # All scores are 0, and so is the bound; what prices add and take away is rounded.
     options = SolverOptions(
@@ -111,7 +119,7 @@ def test_digits_that_the_unit_of_the_largest_score_leaves_out_are_rounding(xp):
     # A score that nobody takes sets the unit, in which the others are subnormal.
     scores = np.zeros((4, 2))
     scores[0, 0], scores[:, 1] = -(2.0**1000), np.asarray([1.0, 3.0, 5.0, 7.0]) / 3.0 * 2.0**-160
-    bounds = SizeBounds.from_counts([0, 0], [4, 4], n_samples=4, xp=xp.namespace, device=xp.device)
+    bounds = SizeBounds.from_counts([0, 0], [4, 4], n_samples=4, **xp.place)
     found = assign_offline(xp.asarray(scores), bounds)
     exact = float(np.sum(scores[:, 1]))
     assert found.objective != exact
