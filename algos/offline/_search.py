@@ -132,8 +132,6 @@ class Search(NamedTuple):
     width : int
         Candidates of a row in it.
     phase : Phase
-    prices : (k,) float64 array, or None
-        Of the last pass, or as given.
     best_prices : (k,) float64 array
         The prices of the least bound.
     least_bound : float
@@ -151,7 +149,6 @@ class Search(NamedTuple):
     region: TrustRegion
     width: int
     phase: Phase
-    prices: Array | None
     best_prices: Array
     least_bound: float = math.inf
     best: OfflineAssignment | None = None
@@ -161,11 +158,10 @@ class Search(NamedTuple):
 
     def judged(self, solution: ReducedSolution) -> Search:
         """Keep the best labels, and the prices that prove most."""
-        assignment, prices, bound, bound_prices, *_ = solution
-        search = self._replace(prices=prices, best=best_of(self.best, assignment))
-        search = search._replace(n_values=self.n_values + solution.n_values)
-        if bound < search.least_bound:
-            search = search._replace(least_bound=bound, best_prices=bound_prices)
+        best = best_of(self.best, solution.assignment)
+        search = self._replace(best=best, n_values=self.n_values + solution.n_values)
+        if solution.bound < search.least_bound:
+            search = search._replace(least_bound=solution.bound, best_prices=solution.bound_prices)
         return search
 
     def is_proven(self, tol: float) -> bool:
@@ -228,7 +224,7 @@ def _started(problem: Problem, prices: Array | None) -> Search:
             xp = compat.array_namespace(counts)
             is_limited = float(xp.mean(xp.astype(counts > width, xp.float64))) > MOSTLY
     phase = Phase.FOLLOW if is_limited else Phase.WIDEN
-    return Search(region, width, phase, prices, best_prices=region.center)
+    return Search(region, width, phase, best_prices=region.center)
 
 
 def _first_region(problem: Problem, prices: Array | None) -> TrustRegion:
@@ -389,9 +385,9 @@ def _last_resort(problem: Problem, search: Search) -> OfflineAssignment:
     if found is None:
         if not problem.is_exact and problem.n_scores > options.last_entries:
             raise_no_labels(problem.n_scores, options)
-        found = solve_in_time(source, bounds, search.prices, options, lambda: False)
+        found = solve_in_time(source, bounds, search.best_prices, options, lambda: False)
         return found or raise_without_labels(source, bounds)
     if found.gap <= tol or not may_be_full:
         return found
-    full = solve_in_time(source, bounds, search.prices, options, problem.is_over, tol)
+    full = solve_in_time(source, bounds, search.best_prices, options, problem.is_over, tol)
     return best_of(found, full) or found

@@ -80,7 +80,7 @@ def test_least_values_of_all_options_at_once():
 def test_rows_may_keep_so_many_candidates_each_where_that_is_more_in_all(each, phase):
     n, k = 1_000, 100
     bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
-    options = SolverOptions(full_entries=0, retry_entries=0, max_entries=9, entries_per_row=each)
+    options = SolverOptions(full_entries=0, max_entries=9, entries_per_row=each)
     options = replace(options, last_entries=8 * n)
     found = assign_offline(np.random.default_rng(0).normal(size=(n, k)), bounds, options=options)
     assert (found.phase, found.gap <= 1e-4) == (phase, each > 0.0)

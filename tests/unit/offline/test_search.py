@@ -50,10 +50,9 @@ def test_a_pass_is_judged_by_its_labels_and_by_its_bound(bound, is_kept):
     old, new, moved = np.zeros(2), np.ones(2), np.full(2, 9.0)
     region = TrustRegion(np.zeros(2), np.ones(2))
     first = labels_of(0.25)
-    search = Search(region, 4, Phase.WIDEN, old, old, 2.0, first)
+    search = Search(region, 4, Phase.WIDEN, old, 2.0, first)
     found = search.judged(ReducedSolution(labels_of(0.25), moved, bound, new, is_stuck=False))
     assert found.best is first
-    assert found.prices is moved
     assert found.least_bound == min(bound, 2.0)
     assert found.best_prices is (new if is_kept else old)
     better = labels_of(0.125)
@@ -121,7 +120,7 @@ def test_repeated_steps_end_what_would_take_all_scores():
 
 
 def test_passes_end_once_all_scores_take_no_longer():
-    """Scores of one number a row and a cluster: along a line too many clusters tie."""
+    """Along a line too many clusters tie."""
     made = FAMILIES["rank one"](8_000, 100, 2)
     for short, phase in ((0, "all scores"), (1, "candidates")):
         options = SolverOptions(max_entries=made.scores.size - short)
@@ -218,7 +217,7 @@ def test_a_region_that_memory_does_not_hold_is_halved_and_follows(rng):
     options = SolverOptions(max_entries=4 * n, entries_per_row=0.0)
     problem = Problem(score_source(rng.normal(size=(n, k))), bounds, 1e-4, options)
     region = TrustRegion(np.zeros(k), np.full(k, 8.0))
-    after = _after_pass(problem, Search(region, 16, Phase.WIDEN, None, region.center), 0)
+    after = _after_pass(problem, Search(region, 16, Phase.WIDEN, region.center), 0)
     assert after.phase is Phase.FOLLOW
     assert (after.region.radius == 4.0).all()
     assert after.best is None
@@ -238,7 +237,7 @@ def test_rows_keep_more_candidates_unless_the_region_follows(rng, phase, most, w
     options = SolverOptions(max_entries=most, entries_per_row=0.0)
     problem = Problem(score_source(rng.normal(size=(n, k))), bounds, 1e-4, options)
     region = TrustRegion(np.zeros(k), np.full(k, 0.5))
-    found = _after_pass(problem, Search(region, 4, phase, None, region.center), 0)
+    found = _after_pass(problem, Search(region, 4, phase, region.center), 0)
     assert (found.width, found.phase) == (width, after)
 
 

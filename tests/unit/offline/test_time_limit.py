@@ -103,17 +103,6 @@ def test_small_problems_and_few_clusters_look_at_the_clock(n, k, phase, rng):
     assert (phases[0], phases[-1]) == ("online passes", phase)
 
 
-def test_a_loose_gap_is_proven_by_the_labels_of_one_pass(crowded):
-    """Where paths give up, because prices are clamped; a closer gap takes further passes."""
-    scores, bounds, best = crowded
-    options = SolverOptions(full_entries=0)
-    loose = assign_offline(scores, bounds, tol=1e-2, options=options)
-    assert loose.phase == "online passes"
-    assert 0.0 < loose.gap <= 1e-2
-    check(loose, scores, bounds, best)
-    assert assign_offline(scores, bounds, tol=1e-3, options=options).phase == "candidates"
-
-
 def test_forbidden_pairs_that_passes_do_not_solve_are_solved_from_all_scores(rng):
     """Labels inside the bounds come before the clock: only all scores lead to some."""
     n, k = 600, 6
