@@ -179,7 +179,7 @@ PLANTED: tuple[PlantedError, ...] = (
         "algos.offline._all_scores.solve_in_time",
         (
             "ignored argument",
-            "region, 0.0,",
+            "region, tol,",
             "TrustRegion(zero, xp.full_like(zero, 1e-3)), 0.5,",
         ),
         claims=("C4",),
