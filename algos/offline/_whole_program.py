@@ -91,6 +91,4 @@ def best_whole(
     bound = math.fsum(best) - unit * (lost - 1e-5)
     if found.x is None:
         return Whole(None, bound, False)
-    x = found.x.tolist()
-    labels = [max(range(k), key=x[i * k : (i + 1) * k].__getitem__) for i in range(n)]
-    return Whole(labels, bound, found.status == 0)
+    return Whole(found.x.reshape(n, k).argmax(axis=1).tolist(), bound, found.status == 0)

@@ -120,8 +120,7 @@ def test_repeated_steps_end_what_would_take_all_scores():
 
 
 def test_passes_end_once_all_scores_take_no_longer():
-    """Along a line too many clusters tie."""
-    made = FAMILIES["rank one"](8_000, 100, 2)
+    made = FAMILIES["rank one"](8_000, 100, 2)  # along a line too many clusters tie
     for short, phase in ((0, "all scores"), (1, "candidates")):
         options = SolverOptions(max_entries=made.scores.size - short)
         found = assign_exact(made.scores, made.bounds, options=options)

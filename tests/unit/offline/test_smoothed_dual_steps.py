@@ -63,9 +63,8 @@ def test_the_gradient_is_that_of_the_value(xp, rng, tree):
         moved = [xp.asarray(prices + s * step * np.eye(K)[a]) for s in (1.0, -1.0)]
         up, down = (float(evaluate(own, some, T).value) for some in moved)
         assert (up - down) / (2.0 * step) == pytest.approx(gradient[a], abs=1e-5)
-    # Counts of all samples: 30 free ones, and the fixed.
     counts = to_numpy(evaluate(own, xp.asarray(prices), T).counts)
-    assert counts.sum() == pytest.approx(36.0, abs=1e-9)
+    assert counts.sum() == pytest.approx(36.0, abs=1e-9)  # 30 free rows, and the fixed
 
 
 @pytest.mark.parametrize("tree", TREES, ids=["plain", "sets"])
@@ -118,6 +117,10 @@ def test_errors_of_prices_by_their_definition(rng):
     expected = np.sqrt(np.maximum(square, square.mean()))
     found = price_errors(own, RefinedPrices(prices, T), share)
     np.testing.assert_allclose(found, expected, rtol=2e-3)
+    tiny = 2.0**-560  # whose square vanishes
+    own = own._replace(values=own.values * tiny, low=own.low * tiny, high=own.high * tiny)
+    again = price_errors(own, RefinedPrices(prices * tiny, T * tiny), share)
+    np.testing.assert_allclose(again / tiny, found, rtol=1e-9)
 
 
 def test_a_step_that_is_too_long_is_halved_and_one_upward_is_none(rng):
