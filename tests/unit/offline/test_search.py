@@ -178,7 +178,7 @@ def test_a_loose_gap_is_that_of_an_online_pass_where_passes_are_fast():
     ("options", "radius", "begins", "is_proven"),
     [
         ({}, None, Phase.WIDEN, True),
-        ({"max_entries": 6 * 2_048, "entries_per_row": 0.0}, None, Phase.FOLLOW, True),
+        ({"entries_per_row": 0, "max_entries": 9_999, "pass_width": 12}, None, Phase.FOLLOW, True),
         ({"pass_width": 2, "min_sample_rows": 256}, None, Phase.FOLLOW, True),
         # Of a region that truncates most rows nothing is learned.
         (
