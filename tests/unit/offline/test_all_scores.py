@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.families import FAMILIES
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.core.errors import DeviceMismatchError, InvalidValueError
+from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
 from dualclust.algos.offline import SolverOptions, _all_scores
 from dualclust.algos.offline._all_scores import raise_no_labels
 from dualclust.algos.offline._reduced import ReducedSolution
@@ -30,6 +30,8 @@ def test_tolerances_prices_and_bounds_that_are_refused():
     assert assign_offline(scores, BOUNDS, tol=1.0).gap == 0.0
     with pytest.raises(InvalidValueError, match=r"tol must lie in \[0, 1\], got 1\.001"):
         assign_offline(scores, BOUNDS, tol=1.001)
+    with pytest.raises(InvalidTypeError, match="bounds must be"):
+        assign_source(score_source(scores), [0] * K)
     few = SizeBounds.from_counts([0] * 4, n_samples=N)
     with pytest.raises(InvalidValueError, match=r"bounds\.lower must have shape \(5,\)"):
         assign_source(score_source(scores), few)
